@@ -35,7 +35,13 @@ $(VENV)/.made:
 
 $(VENV)/.%: $(VENV)/.made pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	$(if $(ALONE_$*),$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(ALONE_$*))
 	@touch $@
+
+# What an extra installs without its dependencies: tritonclient requires a version of ml_dtypes that
+# is older than ours, and works with either.
+ALONE_test := tritonclient==2.73.0
+ALONE_test-torch := $(ALONE_test)
 
 # The test extra includes the demo's and the site's.
 DEMO := $(firstword $(wildcard $(VENV)/.test) $(VENV)/.demo)
@@ -91,6 +97,21 @@ docs: $(DOCS) ## the documentation as a site in build/site, with all links check
 .PHONY: bench
 bench: $(VENV)/.bench ## measure against other runtimes
 	$(BIN)/python -m bench.$(BENCH) $(ARGS)
+
+.PHONY: release
+release: $(VENV)/.release ## distributions in dist/, built twice and checked, with their bill of materials
+	rm -rf dist
+	$(BIN)/python -m release.build dist
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python -m release.licences | diff docs/licences.md -
+	$(BIN)/python -m release.sbom dist/sbom.cdx.json
+	cd dist && sha256sum * > SHA256SUMS
+
+.PHONY: fresh
+fresh: ## the wheel in dist/, in a fresh environment with each extra; ARGS='onnx numpy'
+	$(PYTHON) -m venv build/fresh
+	build/fresh/bin/pip install --quiet packaging
+	build/fresh/bin/python -m release.fresh dist/*.whl $(ARGS)
 
 .PHONY: clean
 clean: ## remove what was made, .venv too

@@ -5,6 +5,9 @@
 Each runtime has its own process for each number of threads. Callers are threads of Python that
 call one model in a closed loop. OpenVINO runs in its throughput mode, with a request for each
 caller, ONNX Runtime with one session. A call's latency is the time that its caller sees.
+
+With --http, callers also send requests to `tessella serve`, each over its own connection, with
+binary tensors; the last lines are the cost of the protocol.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,6 +30,7 @@ import numpy as np
 import onnx
 
 from bench.command import Command, show_machine, write_figures
+from bench.over_http import HTTP, Caller, over_http
 from tessella.tools.measure import settle
 from tessella.tools.peers import Feeds, available, load
 from tests.models import load_model, random_inputs
@@ -37,8 +41,6 @@ PEERS = ("tessella", "onnxruntime", "openvino")
 CALLERS = (1, 2, 4, 8, 16)
 WARMUP = 20
 SPIN = "while True: pass"
-
-Caller = Callable[[], object]
 
 
 @dataclass(frozen=True)
@@ -56,12 +58,19 @@ class Cell:
     rate: float
 
 
-def new_callers(peer: str, path: Path, threads: int, feeds: Feeds, count: int) -> list[Caller]:
-    """Return a function for each caller, which calls the model."""
-    if peer == "openvino":
-        return [*_openvino(path, threads, feeds, count)]
-    run = load(peer, path, threads)
-    return [lambda: run(feeds)] * count
+@contextmanager
+def callers_of(
+    peer: str, path: Path, threads: int, feeds: Feeds, count: int
+) -> Generator[Sequence[Caller]]:
+    """Yield a function for each caller, which calls the model."""
+    if peer == HTTP:
+        with over_http(path, threads, feeds, count) as callers:
+            yield callers
+    elif peer == "openvino":
+        yield [*_openvino(path, threads, feeds, count)]
+    else:
+        run = load(peer, path, threads)
+        yield [lambda: run(feeds)] * count
 
 
 def _openvino(path: Path, threads: int, feeds: Feeds, count: int) -> Iterator[Caller]:
@@ -73,7 +82,7 @@ def _openvino(path: Path, threads: int, feeds: Feeds, count: int) -> Iterator[Ca
     }
     compiled = core.compile_model(core.read_model(str(path)), "CPU", options)
     for _ in range(count):
-        infer: Callable[..., object] = compiled.create_infer_request().infer
+        infer: Any = compiled.create_infer_request().infer
         yield functools.partial(infer, dict(feeds), share_inputs=True, share_outputs=True)
 
 
@@ -128,15 +137,15 @@ def measure(
     with TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         onnx.save(proto, path)
-        functions = new_callers(peer, path, threads, feeds, max(callers))
-        for spins in busy:
-            for count in callers:
-                settle()
-                with spinning(spins):
-                    seconds, total = latencies(functions[:count], calls)
-                p50, p99 = (float(np.percentile(seconds, q)) * 1e3 for q in (50, 99))
-                rate = len(seconds) / total
-                cells.append(Cell(model, peer, threads, count, spins, p50, p99, rate))
+        with callers_of(peer, path, threads, feeds, max(callers)) as functions:
+            for spins in busy:
+                for count in callers:
+                    settle()
+                    with spinning(spins):
+                        seconds, total = latencies(functions[:count], calls)
+                    p50, p99 = (float(np.percentile(seconds, q)) * 1e3 for q in (50, 99))
+                    rate = len(seconds) / total
+                    cells.append(Cell(model, peer, threads, count, spins, p50, p99, rate))
     return cells
 
 
@@ -161,6 +170,22 @@ def table(cells: Sequence[Cell]) -> Iterator[str]:
         yield f"{label:<30}{''.join(f'{text:>{width}}' for text in texts)}"
 
 
+def protocol_costs(cells: Sequence[Cell]) -> Iterator[str]:
+    """Yield a line for each cell over HTTP: the difference of its median to that of the same calls
+    in the process."""
+    local = {_setting(cell): cell for cell in cells if cell.peer == "tessella"}
+    for cell in cells:
+        if cell.peer == HTTP and (other := local.get(_setting(cell))) is not None:
+            beside = ", spinner" if cell.busy else ""
+            label = f"{cell.model}, {cell.callers}{beside}, threads {cell.threads}"
+            cost = cell.p50 - other.p50
+            yield f"{label:<44}HTTP adds {cost:.2f} ms to {other.p50:.2f} ms"
+
+
+def _setting(cell: Cell) -> tuple[str, int, int, bool]:
+    return cell.model, cell.threads, cell.callers, cell.busy
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command."""
     parser = Command("load", "Compare the latency of calls under load.")
@@ -172,19 +197,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--beside", choices=("nothing", "spinner", "both"), default="both", help="what runs there"
     )
+    parser.add_argument(
+        "--http", action="store_true", help="callers of `tessella serve` too: a server and HTTP"
+    )
     options = parser.parse(arguments)
     busy = {"nothing": [False], "spinner": [True], "both": [False, True]}[options.beside]
     where = show_machine()
     cells: list[Cell] = []
     for model in options.names:
-        for peer in available(options.peers):
+        for peer in [*available(options.peers), *[HTTP] * options.http]:
             for threads in options.threads:
                 settings = (model, peer, threads, options.callers, busy, options.calls)
                 with multiprocessing.get_context("spawn").Pool(1) as pool:
                     measured = pool.apply(measure, settings)
                 print(*table(measured), sep="\n", file=sys.stderr, flush=True)
                 cells += measured
-    print(*table(cells), sep="\n")
+    print(*table(cells), *protocol_costs(cells), sep="\n")
     write_figures(options.json, where, cells=[asdict(cell) for cell in cells])
     return 0
 

@@ -25,6 +25,7 @@ from tessella.dialects import rt
 from tessella.dialects.sizes import SizeOp, is_static
 from tessella.support.decisions import known
 from tessella.support.errors import InternalError
+from tessella.support.sizes import bounds_of
 
 FIRST_LOOP = 2
 """The number of the first metadata node that a module may use for loops."""
@@ -208,6 +209,8 @@ def _share(w: Writer, op: Operation) -> None:
     grains, units = (size_value(w, size) for size in (share.units * share.ranges, share.units))
     range_, grain = size_value(w, share.range), size_value(w, share.grain)
     last = _last(w, share)
+    if bounds_of(share.units)[0] == 0:  # an empty range has no units
+        units = w.call(I64, "llvm.umax.i64", units, constant(I64, 1))
 
     def begin(number: LLValue) -> LLValue:
         scaled = w.binary("mul nsw", number, grains)

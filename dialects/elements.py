@@ -5,9 +5,16 @@ from __future__ import annotations
 from typing import Any, cast, get_args
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, IntegerType, MemRefType, Signedness, TensorType
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    IntegerType,
+    MemRefType,
+    Signedness,
+    StringAttr,
+    TensorType,
+)
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
-from xdsl.irdl import irdl_attr_definition
+from xdsl.irdl import irdl_attr_definition, param_def
 
 from tessella.runtime.elements import DTYPES
 from tessella.support.elements import ELEMENTS, Element
@@ -22,21 +29,36 @@ class StringType(ParametrizedAttribute, TypeAttribute):
     name = "nn.string"
 
 
+@irdl_attr_definition
+class NamedElementType(ParametrizedAttribute, TypeAttribute):
+    """The type of an element that MLIR lacks, `!nn.element<"acme4">`."""
+
+    name = "nn.element"
+
+    element: StringAttr = param_def()
+
+
 _FLOATS: dict[str, Attribute] = {kind.name: kind() for kind in get_args(AnyFloat)}
 
 
 def _attribute(element: Element) -> Attribute:
     match element.kind:
         case "float":
-            return _FLOATS[element.name]
-        case "signed":
+            return _FLOATS.get(element.name) or _named(element)
+        case "signed" if element.name == f"i{element.bits}":
             return IntegerType(element.bits)
-        case "unsigned":
+        case "unsigned" if element.name == f"u{element.bits}":
             return IntegerType(element.bits, Signedness.UNSIGNED)
         case "boolean":
             return IntegerType(1)
         case "string":
             return StringType()
+        case _:
+            return _named(element)
+
+
+def _named(element: Element) -> Attribute:
+    return NamedElementType(StringAttr(element.name))
 
 
 _ATTRIBUTES = {name: _attribute(element) for name, element in ELEMENTS.items()}

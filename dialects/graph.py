@@ -3,8 +3,9 @@ signature."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Protocol
 
 from xdsl.context import Context
@@ -13,6 +14,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, SSAValue
 
 from tessella.dialects.nn.core import Array, Tensor, dtype_of, shape_of
+from tessella.dialects.place import PlaceAttr
 from tessella.dialects.rt import KernelOp
 from tessella.dialects.sizes import size_attribute, size_of
 from tessella.runtime.elements import dtype_name
@@ -27,6 +29,9 @@ NAME = "nn.name"
 know."""
 ELEMENTS = "nn.elements"
 """The name of the attribute with which @main's shape-valued arguments carry their elements."""
+PLACE = "nn.place"
+"""The name of the attribute with which @main's arguments and results carry their places, if they
+are not row-major. A part of a result's place that is `any` is that of the result's kernel."""
 
 
 @dataclass
@@ -131,22 +136,51 @@ def make_main(
     inputs: Sequence[str],
     types: Sequence[Tensor],
     elements: Mapping[str, Sequence[Size]] | None = None,
+    places: Sequence[PlaceAttr] = (),
 ) -> FuncOp:
     """Return a ``func.func @main`` with named arguments and an empty body, which ``finish_main``
-    completes. ``elements`` gives the elements of the shape-valued arguments."""
+    completes.
+
+    ``elements`` gives the elements of the shape-valued arguments, ``places`` the places of all
+    arguments if they are not row-major.
+    """
     func = FuncOp("main", (list(types), []))
-    func.arg_attrs = ArrayAttr(_marks(name, (elements or {}).get(name)) for name in inputs)
+    sizes = [(elements or {}).get(name) for name in inputs]
+    func.arg_attrs = ArrayAttr(_marks(inputs, places, sizes))
     for argument, name in zip(func.body.block.args, inputs, strict=True):
         if name.isidentifier() and name.isascii():
             argument.name_hint = name
     return func
 
 
-def _marks(name: str, elements: Sequence[Size] | None) -> DictionaryAttr:
-    marks: dict[str, Attribute] = {NAME: StringAttr(name)}
-    if elements is not None:
-        marks[ELEMENTS] = ArrayAttr(map(size_attribute, elements))
-    return DictionaryAttr(marks)
+def _marks(
+    names: Sequence[str],
+    places: Sequence[PlaceAttr],
+    elements: Sequence[Sequence[Size] | None] = (),
+) -> Iterator[DictionaryAttr]:
+    """Yield the attributes of each argument or result."""
+    for name, place, sizes in zip_longest(names, places, elements):
+        marks: dict[str, Attribute] = {NAME: StringAttr(name)}
+        if place is not None:
+            marks[PLACE] = place
+        if sizes is not None:
+            marks[ELEMENTS] = ArrayAttr(map(size_attribute, sizes))
+        yield DictionaryAttr(marks)
+
+
+def returned_values(func: FuncOp) -> Sequence[SSAValue]:
+    """Return the values that a function returns."""
+    last = func.body.block.last_op
+    return () if last is None else last.operands
+
+
+def stated_places(
+    attributes: ArrayAttr[DictionaryAttr] | None, count: int
+) -> Sequence[PlaceAttr | None]:
+    """Return the places that the attributes of ``count`` arguments or results state; None for each
+    that states none."""
+    stated = [marks.data.get(PLACE) for marks in attributes or ()]
+    return [place if isinstance(place, PlaceAttr) else None for place in stated] or [None] * count
 
 
 def elements_of(func: FuncOp) -> Mapping[int, Sequence[Size]]:
@@ -155,11 +189,17 @@ def elements_of(func: FuncOp) -> Mapping[int, Sequence[Size]]:
     return {i: [*map(size_of, sizes)] for i, sizes in found if isinstance(sizes, ArrayAttr)}
 
 
-def finish_main(func: FuncOp, names: Sequence[str], values: Sequence[SSAValue]) -> None:
-    """Complete ``@main`` with a return of ``values``, which users know by ``names``."""
+def finish_main(
+    func: FuncOp,
+    names: Sequence[str],
+    values: Sequence[SSAValue],
+    places: Sequence[PlaceAttr] = (),
+) -> None:
+    """Complete ``@main`` with a return of ``values``, which users know by ``names``, at ``places``
+    if they are not row-major."""
     func.body.block.add_op(ReturnOp(*values))
     func.update_function_type()
-    func.res_attrs = ArrayAttr(DictionaryAttr({NAME: StringAttr(name)}) for name in names)
+    func.res_attrs = ArrayAttr(_marks(names, places))
 
 
 def _names(attributes: ArrayAttr[DictionaryAttr] | None, count: int, prefix: str) -> list[str]:

@@ -11,13 +11,14 @@ digits of a dimension take more values than its index, memory holds padding. Ord
 - ``packed<[0 floordiv 32, 2, 3, 1, 0 mod 32]>``: any order of the digits, with several per
   dimension if needed (``1 floordiv 64, 1 floordiv 16 mod 4, 1 mod 16``);
 - ``image``: the texture of a device (an OpenCL image). It is not a memory order: the device defines
-  it.
+  it;
+- any other name: an order of a plugin (``support/plugins.py``), for tensors of rank 3 and more.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -25,16 +26,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tessella.support.conditions import decided
 from tessella.support.decisions import at_most, decided_min, known_all
 from tessella.support.errors import InternalError
+from tessella.support.plugins import LAYOUTS, blamed, plugins
 from tessella.support.sizes import Size, ceil_div, product
 
 Array = npt.NDArray[Any]
-
-
-_PLAIN = ("nchw", "nhwc")
-"""The names of the orders that do not split a dimension."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +87,7 @@ class Layout:
     @property
     def is_split(self) -> bool:
         """True if the layout splits a dimension, for tensors of some rank."""
-        return self.block is not None or any(p.mod or p.div > 1 for p in self.pieces)
+        return bool(self._widths)
 
     def splits(self, rank: int) -> bool:
         """Return whether the layout splits a dimension of tensors of this rank."""
@@ -108,7 +105,7 @@ class Layout:
         """Return whether the layout gives each element of a tensor of this rank its own address:
         the digits of each dimension then determine its index."""
         if self.name != "packed":
-            return self.name in _PLAIN or self.block is not None
+            return self.block is not None or _find_order(self.name) is not None
         known = all(piece.dim in range(rank) for piece in self.pieces)
         return known and all(_spells_index(self.pieces, dim) for dim in range(rank))
 
@@ -133,9 +130,11 @@ class Layout:
         """
         number = [product(shape[d + 1 :]) for d in range(len(shape))]
         order = zip(self.order(len(shape)), self.strides(shape), strict=True)
-        found = [(number[p.dim] * p.div, p.values(shape), stride) for p, stride in order]
+        inner_first = sorted(order, key=lambda digit: (-digit[0].dim, digit[0].div))
+        digits_of = [(number[p.dim] * p.div, p.values(shape), stride) for p, stride in inner_first]
+        found = (digit for digit in digits_of if not at_most(digit[1], 1))
         digits: list[tuple[Size, Size, Size]] = []
-        for step, count, stride in sorted(digit for digit in found if decided(digit[1] > 1)):
+        for step, count, stride in found:
             if digits:
                 low, below, apart = digits[-1]
                 if (low * below, apart * below) == (step, stride):
@@ -150,7 +149,7 @@ class Layout:
         the same offset."""
         if self == other or IMAGE in (self, other):
             return self == other
-        if self.name in _PLAIN and other.name in _PLAIN:  # the dimension order gives the strides
+        if not (self.is_split or other.is_split):  # the dimension order gives the strides
             return self._moving(shape) == other._moving(shape)
         return self.addresses(shape) == other.addresses(shape)
 
@@ -171,10 +170,7 @@ class Layout:
     @property
     def _widths(self) -> frozenset[tuple[int, int]]:
         """The dimension and the block size of each split."""
-        if self.block is not None:
-            return frozenset({(1, self.block)})
-        weights = ((p.dim, weight) for p in self.pieces for weight in (p.div, p.div * p.mod))
-        return frozenset((dim, weight) for dim, weight in weights if weight > 1)
+        return _widths(self)
 
     def _moving(self, shape: Sequence[Size]) -> list[int]:
         """Return the dimensions that may be larger than 1, in the layout's order from the outermost
@@ -202,19 +198,77 @@ def _block_of(name: str) -> int | None:
     return int(match[1]) if match and int(match[1]) > 1 else None
 
 
+def _row_major(rank: int) -> Sequence[Piece]:
+    return [Piece(dim) for dim in range(rank)]
+
+
+def _channels_last(rank: int) -> Sequence[Piece]:
+    return [Piece(dim) for dim in (0, *range(2, rank), 1)]
+
+
+Order = Callable[[int], Sequence[Piece]]
+"""A function that returns the pieces of an order for a rank of at least 3."""
+
+_ORDERS: Mapping[str, Order] = {"nchw": _row_major, "nhwc": _channels_last}
+_LEAST_RANK = 3
+"""The least rank that named orders apply to. Tensors of lower rank are row-major."""
+_RANKS = range(_LEAST_RANK, 7)
+"""The ranks that an order of a plugin is checked for."""
+
+
+def _find_order(name: str) -> Order | None:
+    """Return the order with a name, of tessella or of a plugin; None if there is none."""
+    return _ORDERS.get(name) or _plugged().get(name)
+
+
+@cache
+def _plugged() -> Mapping[str, Order]:
+    """Return the orders of plugins by name. Raises PluginError."""
+    found: dict[str, Order] = {}
+    for plugin in plugins(LAYOUTS):
+        order: Any = plugin.load()
+        if plugin.name in (*LAYOUT_NAMES, *found) or _block_of(plugin.name) is not None:
+            raise plugin.error(f"the layout {plugin.name!r} is there already")
+        if not re.fullmatch(r"[A-Za-z_]\w*", plugin.name):
+            raise plugin.error("no name of a layout", expected="letters, digits and underscores")
+        with blamed(plugin, f"the layout {plugin.name!r}"):
+            orders = {rank: [*order(rank)] for rank in _RANKS}
+        for rank, pieces in orders.items():
+            if not Layout("packed", tuple(pieces)).is_order(rank):
+                raise plugin.error(
+                    "no memory order",
+                    expected="pieces that spell the index of each dimension",
+                    found=f"{pieces} for rank {rank}",
+                )
+        found[plugin.name] = order
+    return found
+
+
+@cache
+def _widths(layout: Layout) -> frozenset[tuple[int, int]]:
+    """Return the dimension and the block size of each split of a layout."""
+    order = _blocked(block) if (block := layout.block) else _find_order(layout.name)
+    orders = [layout.pieces] if order is None else map(order, _RANKS)
+    weights = ((p.dim, w) for pieces in orders for p in pieces for w in (p.div, p.div * p.mod))
+    return frozenset((dim, weight) for dim, weight in weights if weight > 1)
+
+
 @cache
 def _named_order(name: str, rank: int) -> tuple[Piece, ...]:
-    if name == "nhwc" and rank >= 3:
-        return tuple(Piece(d) for d in (0, *range(2, rank), 1))
-    if name in ("nchw", "nhwc"):
-        return tuple(Piece(d) for d in range(rank))
-    block = _block_of(name)
-    if block is not None:
-        if rank < 3:
-            return tuple(Piece(d) for d in range(rank))
-        spatial = (Piece(d) for d in range(2, rank))
-        return (Piece(0), Piece(1, div=block), *spatial, Piece(1, mod=block))
-    raise InternalError(f"layout {name!r} is not a memory order")
+    order = _blocked(block) if (block := _block_of(name)) else _find_order(name)
+    if order is None:
+        raise InternalError(f"layout {name!r} is not a memory order")
+    return tuple(order(rank) if rank >= _LEAST_RANK else _row_major(rank))
+
+
+def _blocked(block: int) -> Order:
+    """Return the order with dimension 1 in blocks."""
+    return lambda rank: [
+        Piece(0),
+        Piece(1, div=block),
+        *(Piece(dim) for dim in range(2, rank)),
+        Piece(1, mod=block),
+    ]
 
 
 NCHW = Layout("nchw")
@@ -225,14 +279,28 @@ BLOCKED = Layout("nchwc")
 """The layout ``nchw<N>c`` in a kernel's declaration, which stands for any block size that places
 request. It is not a memory order."""
 LAYOUT_NAMES = ("nchw", "nhwc", "image", "any", "packed")
-LAYOUT_WORDS = "nchw, nhwc, nchw<N>c, image, any, packed"
-"""The names of layouts as error messages list them."""
+
+
+def layout_words() -> str:
+    """Return the names of layouts as error messages list them."""
+    return ", ".join(["nchw, nhwc, nchw<N>c, image, any, packed", *_plugged()])
+
+
+SPARSE = ("coo", "csr", "csc", "bsr", "bsc", "dia", "sparse")
+"""The names that other libraries have for sparse layouts."""
+
+
+def unknown_layout(name: str) -> str:
+    """Return what is wrong with the name of a layout that does not exist, as the end of an error
+    message after ``found``."""
+    why = ", which is sparse: all tensors are dense" if name in SPARSE else ""
+    return f"{name!r}{why}"
 
 
 def is_layout_name(name: str) -> bool:
-    """Return whether ``name`` is the name of a layout: one of ``LAYOUT_NAMES``, or ``nchw<N>c``
-    with a block size, such as ``nchw16c``."""
-    return name in LAYOUT_NAMES or _block_of(name) is not None
+    """Return whether ``name`` is the name of a layout: one of ``LAYOUT_NAMES``, ``nchw<N>c`` with a
+    block size, such as ``nchw16c``, or the name of a plugin's layout."""
+    return name in LAYOUT_NAMES or _block_of(name) is not None or name in _plugged()
 
 
 def pack(array: Array, layout: Layout) -> Array:

@@ -35,11 +35,13 @@ from tessella.dialects.elements import attribute_of, element_of, find_element
 from tessella.dialects.layout import (
     ANY_LAYOUT,
     IMAGE,
-    LAYOUT_WORDS,
     NCHW,
+    SPARSE,
     Layout,
     Piece,
     is_layout_name,
+    layout_words,
+    unknown_layout,
 )
 from tessella.support.elements import ELEMENTS
 from tessella.support.errors import OptionError
@@ -60,7 +62,9 @@ class LayoutAttr(Data[Layout]):
     def parse_parameter(cls, parser: AttrParser) -> Layout:
         name = parser.parse_identifier(" a layout")
         if not is_layout_name(name):
-            parser.raise_error(f"expected a layout ({LAYOUT_WORDS}), found {name!r}")
+            parser.raise_error(
+                f"expected a layout ({layout_words()}), found {unknown_layout(name)}"
+            )
         if name != "packed":
             return Layout(name)
         with parser.in_angle_brackets():
@@ -194,7 +198,10 @@ def _parse_layout(text: str, place: str) -> Layout:
         layout = None
     if layout is None or "".join(str(layout).split()) != "".join(text.split()):
         raise OptionError(
-            f"unknown part {text!r} in the place {place!r}", expected=f"one of {LAYOUT_WORDS}"
+            f"unknown part {text!r} in the place {place!r}",
+            expected=f"one of {layout_words()}",
+            found=unknown_layout(text),
+            hint="convert a sparse array to a dense one" if text in SPARSE else None,
         )
     rank = max((piece.dim + 1 for piece in layout.pieces), default=0)
     if layout.pieces and not layout.is_order(rank):

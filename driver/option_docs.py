@@ -45,6 +45,8 @@ class OptionRow:
     is_number: bool
     is_mapping: bool
     """True if the flag is given once for each entry."""
+    has_lists: bool
+    """True if an entry is a list."""
     has_flag: bool
     """True if commands take the option, as its values are texts or numbers."""
     metavar: str
@@ -76,6 +78,7 @@ def rows() -> Iterator[OptionRow]:
             get_args(hint) if get_origin(hint) is Literal else (),
             hint is float,
             get_origin(hint) is Mapping,
+            get_origin(hint) is Mapping and get_origin(get_args(hint)[1]) is Sequence,
             get_origin(hint) is not Sequence,
             each.metadata.get("metavar", ""),
             texts.get(each.name, "?"),

@@ -18,6 +18,7 @@ from tessella.passes.pick.choices import (
     default_places,
 )
 from tessella.support import disk
+from tessella.support.elements import ELEMENTS
 from tessella.support.errors import OptionError
 from tessella.support.names import did_you_mean
 from tessella.targets import database, threads
@@ -54,6 +55,12 @@ class Options:
         Places and kernels of single ops, by the name of a node or an op, or by a pattern of node
         names: ``{"Conv_12": "x86/f32/nchw", "nn.softmax": "kernel=softmax"}``. On the command line,
         ``--pin Conv_12=x86/f32/nchw``, once for each.
+    autocast : dict of sequences of str
+        The precision in which ops store their floats, as lists of names by precision: ``{"f32":
+        ["nn.exp", "nn.softmax"], "bf16": ["nn.matmul"]}``. Names are those of ops or nodes, or
+        patterns of node names. An op that has a pin keeps it. Lists of the device, which apply
+        where places name a narrow float beside a wide one, count less. On the command line,
+        ``--autocast f32=nn.exp,nn.softmax``, once for each precision.
     passes : sequence of xdsl.passes.ModulePass
         Further passes. A pass with the name of one in the pipeline replaces it; another one goes to
         the position that it declares by ``runs_before`` or ``runs_after``. Programs with such
@@ -79,6 +86,9 @@ class Options:
     pin: Mapping[str, str] = field(
         default_factory=dict[str, str], hash=False, metadata={"metavar": "NAME=PIN"}
     )
+    autocast: Mapping[str, Sequence[str]] = field(
+        default_factory=dict[str, Sequence[str]], hash=False, metadata={"metavar": "PRECISION=A,B"}
+    )
     passes: Sequence[Any] = field(default=(), hash=False, metadata={"metavar": "passes"})
     max_weight_growth: float = _number(WEIGHT_GROWTH, "N", 1.0)
 
@@ -94,9 +104,9 @@ class CompileOptions(TypedDict, total=False):
     An option that is None or not given has its default.
     """
 
-    places: Sequence[str] | None
-    """Where kernels may run; by default on the target, then in NumPy. Their order decides between
-    similar costs."""
+    places: Sequence[str] | str | None
+    """Where kernels may run, or the name of a list; by default on the target, then in NumPy. Their
+    order decides between similar costs."""
     target: str | None
     """The machine to compile for; by default ``native``, which is this machine."""
     threads: int | None
@@ -151,6 +161,7 @@ def make_options(**given: Unpack[CompileOptions]) -> CheckedOptions:
     arch = targets.resolve(target).arch
     values: dict[str, Any] = {each.name: getattr(rare, each.name) for each in fields(Options)}
     values["database"] = rare.database or _database(rare.pick)
+    values["autocast"] = {name: tuple(listed) for name, listed in rare.autocast.items()}
     values["kernels"] = os.environ.get(KERNELS_KNOB, "") if rare.kernels is None else rare.kernels
     return CheckedOptions(
         places=_checked_places(given.get("places"), arch),
@@ -196,8 +207,10 @@ def _check(name: str, value: object, hint: Any, facts: Mapping[str, Any]) -> Non
     ``hint`` and, for a number, the bounds in ``facts``."""
     if get_origin(hint) is Sequence:
         _check_type(name, value, (list, tuple))
-    elif get_origin(hint) is Mapping:
+    elif hint == Mapping[str, str]:
         _check_texts(name, value)
+    elif get_origin(hint) is Mapping:
+        _check_lists(name, value)
     elif get_origin(hint) is Literal:
         _check_type(name, value, (str,))
         check_choice(name, value, get_args(hint))
@@ -214,6 +227,24 @@ def _check_texts(name: str, value: object) -> None:
     for key, text in cast(Mapping[object, object], value).items():
         if not (isinstance(key, str) and isinstance(text, str)):
             raise _wrong_type(name, {key: text}, expected)
+
+
+def _check_lists(name: str, value: object) -> None:
+    expected = "a dict of lists of texts by precision, as {'f32': ['nn.exp']}"
+    if not isinstance(value, Mapping):
+        raise _wrong_type(name, value, expected)
+    for key, texts in cast(Mapping[object, object], value).items():
+        listed = cast(Sequence[object], texts) if isinstance(texts, list | tuple) else (None,)
+        if not all(isinstance(each, str) for each in (key, *listed)):
+            raise _wrong_type(name, {key: texts}, expected)
+        if key not in _FLOATS:
+            raise OptionError(
+                f"the option {name!r} has no lists for {key!r}",
+                expected=f"one of {', '.join(_FLOATS)}",
+            )
+
+
+_FLOATS = tuple(e.name for e in ELEMENTS.values() if e.is_float and e.is_native)
 
 
 def _check_number(name: str, value: object, least: float, most: float) -> None:
@@ -291,15 +322,15 @@ def _checked_places(places: object, arch: str) -> tuple[str, ...]:
     if places is None:
         return default_places(arch)
     # imported here, as only explicit places need the compiler
-    from tessella.dialects.place import parse_place
+    from tessella.passes.pick.named_places import expanded, named_places
 
-    if not isinstance(places, Sequence) or isinstance(places, str | bytes) or not places:
+    if isinstance(places, str):
+        return named_places(places, arch)
+    if not isinstance(places, Sequence) or isinstance(places, bytes) or not places:
         raise OptionError(
             "places must be given as a list",
-            expected="at least one, such as ['x86/f32/nhwc', 'host']; None for the default",
+            expected="at least one, such as ['x86/f32/nhwc', 'host'], or the name of a list; None "
+            "for the default",
             found=f"{places!r} of type {type(places).__name__}",
         )
-    texts = tuple(cast(Sequence[str], places))
-    for text in texts:
-        parse_place(text)
-    return texts
+    return expanded(cast(Sequence[str], places), arch)

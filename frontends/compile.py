@@ -205,7 +205,7 @@ def compile(
     model: str | Path | bytes | onnx.ModelProto | ExportedProgram | torch.nn.Module,
     example_inputs: Sequence[Any] | None = None,
     *,
-    places: Sequence[str] | None = None,
+    places: Sequence[str] | str | None = None,
     threads: int | None = None,
     target: str | None = None,
     fallback: Fallback | None = None,
@@ -232,9 +232,10 @@ def compile(
     example_inputs : sequence, optional
         The arguments with which a module is exported. The compiled model takes inputs of these
         shapes; ``torch.export`` also leaves dimensions open.
-    places : sequence of str, optional
+    places : sequence of str, or str, optional
         Where kernels may run, such as ``["x86/f32/nhwc", "x86", "host"]``; ``host`` is NumPy. Their
-        order decides between similar costs. By default, all places of the target, then NumPy.
+        order decides between similar costs. A text is the name of a list, such as ``"mobile"``
+        (docs/picking.md). By default, all places of the target, then NumPy.
     threads : int, optional
         The number of threads that run the model; by default, that of the cores that the process
         may use, or ``TESSELLA_THREADS``.

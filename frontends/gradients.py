@@ -15,6 +15,12 @@ from dataclasses import dataclass
 from xdsl.ir import Operation, SSAValue
 
 from tessella.dialects import nn
+from tessella.frontends.convolution_gradients import (
+    MOST_TAPS,
+    WindowSettings,
+    has_kernel_gradient,
+    of_bias,
+)
 from tessella.frontends.emitter import Value, Values, where
 from tessella.support.sizes import Size, product
 
@@ -27,6 +33,8 @@ class Applied:
     operands: Values
     result: Value
     gradient: Value
+    needed: Sequence[bool]
+    """Whether the gradient of each operand is needed."""
 
     @property
     def x(self) -> Value:
@@ -70,9 +78,10 @@ def _propagate(op: nn.NnOp, found: dict[SSAValue, Value], depends: set[SSAValue]
         raise NoGradientError(op.name)
     operands = y.emitter.values(op.operands)
     [result] = y.emitter.values(op.results)
-    made = rule(Applied(op, operands, result, found[op.results[0]]))
-    for operand, gradient in zip(operands, made, strict=True):
-        if gradient is None or operand.ssa not in depends or not operand.is_float:
+    needed = [operand.ssa in depends and operand.is_float for operand in operands]
+    made = rule(Applied(op, operands, result, found[op.results[0]], needed))
+    for operand, gradient, is_needed in zip(operands, made, needed, strict=True):
+        if gradient is None or not is_needed:
             continue
         gradient = _fitted(gradient, operand)
         known = found.get(operand.ssa)
@@ -121,6 +130,17 @@ def _matmul(a: Applied) -> Sequence[Value]:
     if a.op.settings["transpose_b"]:
         return [a.gradient @ right, _transposed(a.gradient) @ left]
     return [a.gradient @ _transposed(right), _transposed(left) @ a.gradient]
+
+
+def _convolution(a: Applied) -> Sequence[Value | None]:
+    x, w, *biases = a.operands
+    if a.needed[1] and not has_kernel_gradient(w):
+        raise NoGradientError(f"{a.op.name} with a kernel of more than {MOST_TAPS} elements")
+    names = ("strides", "pads", "dilations", "groups")
+    transposed = isinstance(a.op, nn.ConvTransposeOp)
+    windows = WindowSettings(*(a.op.settings[name] for name in names), transposed)
+    kernel = windows.of_kernel(x, w, a.gradient) if a.needed[1] else None
+    return [windows.of_image(x, w, a.gradient), kernel, *(of_bias(a.gradient) for _ in biases)]
 
 
 def _spread(a: Applied, value: Value) -> Value:
@@ -228,6 +248,8 @@ RULES: Mapping[type[nn.NnOp], Rule] = {
     ],
     # sums of products
     nn.MatmulOp: _matmul,
+    nn.ConvOp: _convolution,
+    nn.ConvTransposeOp: _convolution,
     # reductions
     nn.ReduceSumOp: lambda a: [_spread(a, a.gradient)],
     nn.ReduceMeanOp: _mean,

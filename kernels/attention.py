@@ -5,6 +5,7 @@ from __future__ import annotations
 import math as numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from xdsl.dialects import arith
@@ -28,6 +29,7 @@ from tessella.kernels.reduction import (
     sums,
 )
 from tessella.kernels.registry import native
+from tessella.support.conditions import always
 from tessella.support.decisions import decided_min, known
 from tessella.support.sizes import Expr, Size
 
@@ -247,11 +249,21 @@ def _over_blocks(k: KernelBuilder, p: _Problem, w: SSAValue, x: SSAValue) -> SSA
 
 
 def _divided(k: KernelBuilder, op: AttentionOp, products: SSAValue, total: SSAValue) -> SSAValue:
-    """Return the products divided by the sums of exponentials."""
+    """Return the products divided by the sums of exponentials; 0 if there are no keys."""
+    keys = op.scores_shape[-1]
     body = _zero_for_nan if op.settings["nan_as_zero"] else first_over_second
+    if body is first_over_second and not always(keys > 0):
+        body = partial(_zero_without_keys, keys)
     free = {f"d{i}": n for i, n in enumerate(shape_of(products))}
     operands = [(products, [*free]), (total, [*free][:-1])]
     return k.contract("=", free, {}, operands, (k.result_type(op), [*free]), body)
+
+
+def _zero_without_keys(keys: Size, s: Scalars, a: Args) -> SSAValue:
+    """Return the first operand's element divided by the second's; 0 if the number of keys is 0."""
+    number = s.size(keys)
+    none = s.op(arith.CmpiOp(number, s.like(0, number), "eq"))
+    return s.op(arith.SelectOp(none, s.like(0, a[0]), first_over_second(s, a)))
 
 
 def _zero_for_nan(s: Scalars, a: Args) -> SSAValue:

@@ -15,9 +15,10 @@ from xdsl.dialects.arith import (
     MinSIOp,
     MulfOp,
     SubfOp,
+    SubiOp,
 )
 from xdsl.dialects.builtin import IndexType, i32
-from xdsl.dialects.math import CeilOp
+from xdsl.dialects.math import CeilOp, FloorOp, RoundOp
 from xdsl.ir import Attribute, SSAValue
 
 from tessella.dialects import nn
@@ -139,7 +140,7 @@ def _area(s: Scalars, box: Sequence[Span]) -> SSAValue:
 # ** regions **
 
 
-def _fits_in(op: nn.RoiAlignOp) -> str | None:
+def _fits_in(op: nn.RoiAlignOp | nn.MaxRoiPoolOp) -> str | None:
     """Return the reason why the kernel cannot sample regions; None if it can."""
     extents = shape_of(op.x)[2:]
     return None if all(always(e < MOST) for e in extents) else "an image may be too large"
@@ -259,6 +260,88 @@ def _value(
                 total = s.op(join(total, value))
     assert total is not None
     return total
+
+
+@native(nn.MaxRoiPoolOp, "max_roi_pool", NHWC, NCHW, elements=SAMPLED, applies=_fits_in)
+def max_roi_pool(
+    k: KernelBuilder, op: nn.MaxRoiPoolOp, x: SSAValue, rois: SSAValue, batches: SSAValue
+) -> SSAValue:
+    """Emit R[r, c, p, q], the maximum of X[B[r], c] over the pixels that part (p, q) of region r
+    touches.
+
+    The first pixels of parts and their numbers along each dimension are tensors [regions, size];
+    the maxima end at these numbers.
+    """
+    type, extents = k.result_type(op), shape_of(x)[2:]
+    count, channels, *sizes = shape_of(type)
+    element = k.computed(type.element_type)
+    spans = [_spans(k, op, rois, d, element) for d in range(2)]
+
+    def body(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
+        batch, starts, counts = a[0], a[1::2], a[2::2]
+        image = s.op(IndexCastOp(batch, IndexType()))
+        places = [
+            _pixel(s, start, name, extent)
+            for start, name, extent in zip(starts, "ij", extents, strict=True)
+        ]
+        value = s.cast(s.extract(x, [image, s.index("c"), *places]), element)
+        first, second = (s.below(name, n) for name, n in zip("ij", counts, strict=True))
+        return s.op(SelectOp(s.op(AndIOp(first, second)), value, s.like(-inf, value)))
+
+    def finished(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
+        found, *counts = a
+        area = s.op(MinSIOp(*counts))
+        is_empty = s.op(CmpiOp(area, s.like(0, area), "sle"))
+        return s.op(SelectOp(is_empty, s.like(0.0, found), found))
+
+    free: dict[str, Size] = {"r": count, "c": channels, "p": sizes[0], "q": sizes[1]}
+    reduced = dict(zip("ij", extents, strict=True))
+    parts = [(each, ["r", name]) for span, name in zip(spans, "pq", strict=True) for each in span]
+    found = k.contract(">", free, reduced, [(batches, ["r"]), *parts], (type, [*free]), body)
+    return k.contract("=", free, {}, [(found, [*free]), *parts[1::2]], (type, [*free]), finished)
+
+
+def _pixel(s: Scalars, start: SSAValue, name: str, extent: Size) -> SSAValue:
+    """Return the position of a pixel along a dimension: ``start`` plus the index ``name``, at most
+    that of the last pixel."""
+    last = s.op(IndexCastOp(s.op(AddiOp(s.size(extent), s.like(-1, s.size(0)))), i32))
+    at = s.op(AddiOp(start, s.op(IndexCastOp(s.index(name), i32))))
+    return s.op(IndexCastOp(s.op(MinSIOp(at, last)), IndexType()))
+
+
+def _spans(
+    k: KernelBuilder, op: nn.MaxRoiPoolOp, rois: SSAValue, dimension: int, element: Attribute
+) -> tuple[SSAValue, SSAValue]:
+    """Emit the first pixel of each part of a region along a dimension, and the number of its
+    pixels: two tensors [regions, size]."""
+    settings, extent = op.settings, shape_of(op.x)[2 + dimension]
+    size = settings["sizes"][dimension]
+
+    def edge(s: Scalars, a: Sequence[SSAValue], step: int) -> SSAValue:
+        low, high = (s.op(RoundOp(s.op(MulfOp(end, s.like(settings["scale"], end))))) for end in a)
+        one = s.like(1.0, low)
+        length = _greatest(s, s.op(AddfOp(s.op(SubfOp(high, low)), one)), one)
+        part = s.op(DivfOp(length, s.like(size, length)))
+        number = _float(s, s.index("p"), low.type)
+        at = s.op(MulfOp(s.op(AddfOp(number, s.like(step, number))), part))
+        moved = s.op(AddfOp(s.op((CeilOp if step else FloorOp)(at)), low))
+        bounded = _least(
+            s, _greatest(s, moved, s.like(0.0, moved)), _float(s, s.size(extent), low.type)
+        )
+        return s.cast(bounded, i32)
+
+    def first(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
+        return edge(s, a, 0)
+
+    def number(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
+        return s.op(SubiOp(edge(s, a, 1), edge(s, a, 0)))
+
+    free: dict[str, Size] = {"r": shape_of(rois)[0], "p": size}
+    ends: list[tuple[SSAValue, Sequence[Form]]] = [(rois, ["r", d]) for d in _sides(dimension)]
+    into = (tensor(i32, [*free.values()]), [*free])
+    return k.contract("=", free, {}, ends, into, first), k.contract(
+        "=", free, {}, ends, into, number
+    )
 
 
 def _sides(dimension: int) -> tuple[int, int]:

@@ -154,6 +154,15 @@ def _regions(op: NnOp, target: Target) -> float:
     return estimated(shape_of(op.operands[1])[0]) * 80 * CALL + 4 * 10.0 * points
 
 
+def _pooled_regions(op: NnOp, target: Target) -> float:
+    """Return the cycles of maxima over regions: each part of a region is a few calls, and is taken
+    to be a quarter of the image."""
+    count = estimated(shape_of(op.operands[1])[0])
+    parts = estimated(product(op.settings["sizes"]))
+    pixels = estimated(product(shape_of(op.operands[0])[1:])) / 4
+    return count * (20 * CALL + parts * 6 * CALL + pixels)
+
+
 def _trees(op: NnOp, target: Target) -> float:
     """Return the cycles of tree ensembles: a few calls for each step through each tree."""
     settings = op.settings
@@ -210,6 +219,7 @@ HOST_CYCLES: Mapping[str, Cycles] = {
     "nn.topk": _sort,
     "nn.non_max_suppression": _suppression,
     "nn.roi_align": _regions,
+    "nn.max_roi_pool": _pooled_regions,
     "nn.tree_ensemble": _trees,
     "nn.max_pool": WindowSweep(4, 3.0),
     "nn.avg_pool": WindowSweep(7, 6.0, padded=3),

@@ -29,9 +29,9 @@ from typing import Any
 from xdsl.ir import SSAValue
 from xdsl.irdl import OptPropertyDef
 
-from tessella.dialects.layout import BLOCKED, NCHW, Layout
+from tessella.dialects.layout import ANY_LAYOUT, BLOCKED, NCHW, Layout
 from tessella.dialects.nn.core import NnOp, shape_of
-from tessella.dialects.place import PlaceAttr
+from tessella.dialects.place import PlaceAttr, parse_place
 from tessella.kernels.cost import Cost, KernelWork
 from tessella.kernels.elements import NATIVE, SAME, Elements, Table, elements_of
 from tessella.kernels.host_cost import host_seconds
@@ -169,17 +169,15 @@ class Kernel:
         """Return the required place of operand or result ``number``, of rank ``rank``: the stated
         one, otherwise ``own``, the kernel's place."""
         place = self._stated(number, own) or own
-        device, precision = place.device.data, place.precision.data
-        if precision == "any" and device != "any":
-            precision = own.precision.data
-        return PlaceAttr.get(device, precision, place.layout.for_rank(rank))
+        layout = place.layout.for_rank(rank)
+        return PlaceAttr.get(place.device.data, place.precision.data, layout)
 
     def _stated(self, number: int, own: PlaceAttr) -> PlaceAttr | None:
         """Return the place that ``operands`` states for operand or result ``number``; None if it
         states none."""
         place = self.operands.get(number)
         if isinstance(place, Layout):
-            place = PlaceAttr.get(own.device.data, "any", place)
+            place = PlaceAttr.get(own.device.data, own.precision.data, place)
         return place.resolved(own) if place is not None and number < 0 else place
 
 
@@ -268,12 +266,33 @@ def readable_elements(device: str) -> Sequence[str]:
     return tuple(dict.fromkeys(name for kernel in listed for name in kernel.readable))
 
 
-def serves(needed: str, device: str) -> bool:
-    """Return whether a kernel is registered at a device. ``needed`` is an op (`nn.conv`), for any
-    of its kernels, or one kernel of an op (`nn.conv/winograd`). Host kernels, which every op
-    has, do not count."""
-    op, _, name = needed.partition("/")
-    return any(k.runs_on(device) and name in ("", k.name) for k in _KERNELS.get(op, ()))
+def serves(needed: str, place: PlaceAttr) -> bool:
+    """Return whether a kernel is registered at the device of a requested place.
+
+    ``needed`` is an op (`nn.conv`), for any of its kernels, or one kernel of an op
+    (`nn.conv/winograd`). A place may follow (`nn.conv at opencl/f16/image`): the kernel must then
+    run there, and the requested place must not exclude that. Host kernels, which every op has, do
+    not count.
+    """
+    kernel, _, at = needed.partition(" at ")
+    op, _, name = kernel.partition("/")
+    stated = parse_place(at or "any")
+    return stated.resolved(place) == place.resolved(stated) and any(
+        k.runs_on(place.device.data) and name in ("", k.name) and _may_run(k, stated)
+        for k in _KERNELS.get(op, ())
+    )
+
+
+def _may_run(kernel: Kernel, place: PlaceAttr) -> bool:
+    """Return whether a kernel runs at a place, for some op."""
+    device, precision, layout = place.device.data, place.precision.data, place.layout
+    return (
+        (device == "any" or kernel.runs_on(device))
+        and (precision == "any" or kernel.elements is None or precision in kernel.readable)
+        and (
+            layout == ANY_LAYOUT or not kernel.layouts or layout in layouts_among(kernel, [layout])
+        )
+    )
 
 
 def picked_kernel(op: NnOp) -> Kernel:

@@ -74,6 +74,6 @@ class Panels:
 
         All tiles of the smallest possible panel together prefetch all lines.
         """
-        ranges = {name: bounds_of(self.flat.ranges[name])[0] for name in self._inside}
+        ranges = {name: max(1, bounds_of(self.flat.ranges[name])[0]) for name in self._inside}
         tiles = product(ceil_div(ranges[n], step) for n, step in self._inside.items())
         return known(ceil_div(self.s.vectors, tiles))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from tessella.dialects import rt
+from tessella.dialects.graph import returned_values, stated_places
+from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.constants import ConstantOp
-from tessella.dialects.nn.core import NnOp
+from tessella.dialects.nn.core import NnOp, tensor_type
+from tessella.dialects.place import PlaceAttr, precision_of
 from tessella.dialects.tile import SegmentOp
 from tessella.support.errors import InternalError
 
@@ -18,6 +22,9 @@ PATTERN = "nn.pattern"
 """The attribute of an op that replaces others: the pattern or pass that created it."""
 CONSUMED = "nn.consumed"
 """The attribute of an op that replaces others: the replaced ops, each as ``nn.erf@node``."""
+Gain = Literal["sure", "likely", "open"]
+"""What is known of ops that replace others: that they cost less, that they cost less unless
+estimates clearly say otherwise, or nothing."""
 PROVENANCE = ("node", PATTERN, CONSUMED)
 """The attributes that record an op's origin, not its meaning."""
 
@@ -45,6 +52,27 @@ def buffer_weights(module: ModuleOp) -> Iterator[rt.WeightOp]:
         yield from (op for op in segment.body.block.ops if isinstance(op, rt.WeightOp))
 
 
+def places_of_arguments(function: FuncOp, device: str) -> list[PlaceAttr]:
+    """Return the places of a function's arguments: those that their attributes state, otherwise
+    row-major places at ``device``."""
+    arguments = function.body.block.args
+    stated = stated_places(function.arg_attrs, len(arguments))
+    return [at or row_major(x, device) for at, x in zip(stated, arguments, strict=True)]
+
+
+def places_of_results(function: FuncOp, device: str) -> list[PlaceAttr]:
+    """Return the places of a function's results: those that their attributes state, in which `any`
+    parts are those of the value, otherwise row-major places at ``device``."""
+    values = returned_values(function)
+    stated = stated_places(function.res_attrs, len(values))
+    return [at or row_major(x, device) for at, x in zip(stated, values, strict=True)]
+
+
+def row_major(value: SSAValue, device: str) -> PlaceAttr:
+    """Return the row-major place of a tensor at a device."""
+    return PlaceAttr.get(device, precision_of(tensor_type(value).element_type), NCHW)
+
+
 def is_constant(value: SSAValue) -> bool:
     """Return whether a value is a weight or a splat."""
     return isinstance(value.owner, ConstantOp)
@@ -68,10 +96,10 @@ def record_fusion(new: NnOp, pattern: str, consumed: Sequence[NnOp]) -> None:
     same = (op for op in consumed if type(op) is type(new) and PATTERN in op.attributes)
     names = [op.attributes[PATTERN] for op in same]
     new.attributes[PATTERN] = names[0] if names else StringAttr(pattern)
-    new.attributes[CONSUMED] = ArrayAttr([source for op in consumed for source in _sources(op)])
+    new.attributes[CONSUMED] = ArrayAttr([source for op in consumed for source in sources_of(op)])
 
 
-def _sources(op: NnOp) -> Sequence[StringAttr]:
+def sources_of(op: NnOp) -> Sequence[StringAttr]:
     """Return the source ops that an op replaces, or the op itself."""
     known = op.attributes.get(CONSUMED)
     if isinstance(known, ArrayAttr):

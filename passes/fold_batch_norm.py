@@ -50,7 +50,7 @@ from tessella.dialects.nn.linear import ConvOp, ConvTransposeOp, FcOp, MatmulOp
 from tessella.dialects.nn.movement import ExpandOp
 from tessella.dialects.nn.normalization import BatchNormOp
 from tessella.passes.base import functions, is_constant, record_fusion
-from tessella.passes.kinds import ProgramPass
+from tessella.passes.pick.fusions import FusionJudge, FusionPass
 from tessella.passes.writer import OpWriter, node_of
 from tessella.runtime.elements import widened
 from tessella.runtime.weights import WeightStore
@@ -58,7 +58,7 @@ from tessella.support.sizes import Size
 
 
 @dataclass(frozen=True)
-class FoldBatchNormPass(ProgramPass):
+class FoldBatchNormPass(FusionPass):
     """Fold batch normalizations, and scales and shifts of channels, into the op before them."""
 
     name = "fold-batch-norm"
@@ -66,12 +66,14 @@ class FoldBatchNormPass(ProgramPass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
-            folder = _BatchNormFolder(weights_of(ctx))
+            judge = self.judge()
+            folder = _BatchNormFolder(weights_of(ctx), judge)
             # Batch normalizations first absorb the scales and shifts that follow them.
             for fold in (folder.fold_arithmetic, folder.fold_norm):
                 for inner in list(function.body.block.ops):
                     if isinstance(inner, NnOp) and inner.kernel is None:
                         fold(inner)
+            judge.record(function)
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,8 @@ def _host(op: NnOp) -> _Host | None:
 class _BatchNormFolder:
     """Folds ops of one function, caching values computed from constants."""
 
-    def __init__(self, weights: WeightStore) -> None:
+    def __init__(self, weights: WeightStore, judge: FusionJudge) -> None:
+        self.judge = judge
         self.made: dict[SSAValue, None] = {}
         self.constants = Constants(weights)
         self.largest: dict[SSAValue, Array] = {}
@@ -194,10 +197,7 @@ class _BatchNormFolder:
             shift = writer.op(type(op), shift, vector)
         elif type(op) in (AddOp, SubOp):
             shift = vector if type(op) is AddOp else writer.op(NegOp, vector)
-        if scale is None or not self._is_finite(shift):
-            return False
-        _replace(host, op, scale, shift)
-        return True
+        return scale is not None and self._is_finite(shift) and self._put(host, op, scale, shift)
 
     def _scaled(
         self, host: _Host, kind: type[BinaryOp], vector: SSAValue, writer: OpWriter
@@ -254,10 +254,7 @@ class _BatchNormFolder:
         factor = _norm_factor(op, weights)
         shift = _norm_shift(op, factor, host.shift, writer)
         scale = self._scaled(host, MulOp, factor, weights)
-        if scale is None or not self._is_finite(shift):
-            return False
-        _replace(host, op, scale, shift)
-        return True
+        return scale is not None and self._is_finite(shift) and self._put(host, op, scale, shift)
 
     def _split_norm(self, op: BatchNormOp) -> bool:
         weights = OpWriter(op, op, part=".w", made=self.made)
@@ -268,9 +265,35 @@ class _BatchNormFolder:
             return False
         form = (-1, *[1] * (len(shape_of(op.x)) - 2))
         scaled = MulOp.make([op.x, weights.shaped(factor, form)], node=node_of(op))
-        Rewriter.insert_op(scaled, InsertPoint.before(op))
-        _put(AddOp.make([scaled, writer.shaped(shift, form)], node=node_of(op)), op)
-        return True
+        shifted = AddOp.make([scaled, writer.shaped(shift, form)], node=node_of(op))
+        return self._replace([scaled, shifted], [op])
+
+    # ** replacements **
+
+    def _put(self, host: _Host, by: NnOp, scale: SSAValue, shift: SSAValue | None) -> bool:
+        """Replace ``by``, the op after the host, by the host's op with new parameters. Returns
+        whether that was done."""
+        op = host.op
+        operands = [op.operands[0], scale, *(() if shift is None else (shift,)), *op.operands[3:]]
+        kind: type[NnOp] = type(op)
+        properties: Mapping[str, PyValue | None] = op.setting_properties
+        if isinstance(op, MatmulOp) and shift is not None:
+            kind, properties = FcOp, {"transpose_w": op.transpose_b, "sums": op.sums}
+        return self._replace([kind.make(operands, node=node_of(op), **properties)], [op, by])
+
+    def _replace(self, new: Sequence[NnOp], old: Sequence[NnOp]) -> bool:
+        """Replace ops by others, where these have kernels. Returns whether that was done."""
+        name, constants = FoldBatchNormPass.name, self.made
+        is_made = self.judge.makes(name, new, old, constants=constants, gain="sure")
+        if is_made and len(old) > 1:
+            record_fusion(new[-1], name, old)
+        if is_made:
+            Rewriter.insert_op(new, InsertPoint.before(old[-1]))
+            new[-1].results[0].name_hint = old[-1].results[0].name_hint
+            old[-1].results[0].replace_all_uses_with(new[-1].results[0])
+        for op in reversed(old if is_made else new):
+            Rewriter.erase_op(op)
+        return is_made
 
 
 def _norm_factor(op: BatchNormOp, writer: OpWriter) -> SSAValue:
@@ -288,29 +311,6 @@ def _norm_shift(
         return writer.op(SubOp, op.bias, writer.op(MulOp, op.mean, factor))
     centred = writer.op(SubOp, before, op.mean)
     return writer.op(AddOp, writer.op(MulOp, centred, factor), op.bias)
-
-
-def _replace(host: _Host, by: NnOp, scale: SSAValue, shift: SSAValue | None) -> None:
-    """Replace ``by``, the op after the host, by the host's op with new parameters. The old op of
-    the host is erased."""
-    op = host.op
-    operands = [op.operands[0], scale, *(() if shift is None else (shift,)), *op.operands[3:]]
-    kind: type[NnOp] = type(op)
-    properties: Mapping[str, PyValue | None] = op.setting_properties
-    if isinstance(op, MatmulOp) and shift is not None:
-        kind, properties = FcOp, {"transpose_w": op.transpose_b, "sums": op.sums}
-    new = kind.make(operands, node=node_of(op), **properties)
-    record_fusion(new, FoldBatchNormPass.name, [op, by])
-    _put(new, by)
-    Rewriter.erase_op(op)
-
-
-def _put(new: NnOp, old: NnOp) -> None:
-    """Replace an op by a new one."""
-    Rewriter.insert_op(new, InsertPoint.before(old))
-    new.results[0].name_hint = old.results[0].name_hint
-    old.results[0].replace_all_uses_with(new.results[0])
-    Rewriter.erase_op(old)
 
 
 def _element(value: SSAValue) -> str:

@@ -38,7 +38,7 @@ from tessella.dialects.graph import weights_of
 from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp, splat_array, weight_array
 from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of, tensor_type
 from tessella.dialects.nn.elementwise import ElementwiseOp
-from tessella.dialects.nn.evaluate import DEFAULT_LIMIT, Constants
+from tessella.dialects.nn.evaluate import DEFAULT_LIMIT, Constants, evaluation_bytes
 from tessella.dialects.nn.evaluate_sizes import evaluate_sizes, holds_sizes, sizes_array
 from tessella.dialects.nn.known import bits_of, common_number
 from tessella.dialects.nn.movement import PadOp
@@ -145,13 +145,12 @@ class _Folder:
     def _arrays(self, op: NnOp) -> Sequence[Array] | None:
         """Return the arrays of an op's results; None if they take too much memory or the op
         fails."""
-        if not (isinstance(op, ElementwiseOp) or op.has_trait(MovesElements)):
+        if not may_fold(op, self.limit):
+            return None
+        if not _is_bounded(op):
             constants = Constants(self._operand_store(op), self.limit)
             arrays = [constants.value(result) for result in op.results]
             return [a for a in arrays if a is not None] if arrays[0] is not None else None
-        largest = max((_bytes(v) for v in op.operands if isinstance(v.owner, WeightOp)), default=0)
-        if _bytes(op.results[0]) > max(self.limit, largest):
-            return None
         operands = [self._array(value) for value in op.operands]
         try:
             if isinstance(op, ElementwiseOp):
@@ -208,6 +207,23 @@ class _Folder:
             # garbage.
             if self.garbage > self.limit:
                 self._drop_garbage()
+
+
+def may_fold(op: NnOp, limit: int = DEFAULT_LIMIT) -> bool:
+    """Return whether an op on constants may be evaluated within a limit on memory."""
+    if isinstance(op, ConstantOp):
+        return True
+    if not op.has_trait(Pure) or op.symbols:
+        return False
+    if not _is_bounded(op):
+        return known(evaluation_bytes(op)) <= limit
+    read = (v for v in op.operands if not isinstance(v.owner, SplatOp))
+    return _bytes(op.results[0]) <= max(limit, *map(_bytes, read), 0)
+
+
+def _is_bounded(op: NnOp) -> bool:
+    """Return whether an op is evaluated in little memory beside its operands and result."""
+    return isinstance(op, ElementwiseOp) or op.has_trait(MovesElements)
 
 
 def _symbol(op: WeightOp) -> str:

@@ -20,18 +20,15 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.ir import Block, Operation
+from xdsl.pattern_rewriter import PatternRewriter
 
 from tessella.dialects.graph import weights_of
 from tessella.dialects.nn.core import NnOp
-from tessella.passes.base import functions, record_fusion
-from tessella.passes.kinds import ProgramPass
+from tessella.passes.base import functions
 from tessella.passes.patterns import PATTERNS, load
-from tessella.passes.patterns.match import Found, Matcher
-from tessella.passes.patterns.nodes import root_kinds
-from tessella.passes.patterns.pattern import Match, Pattern
-from tessella.runtime.weights import WeightStore
+from tessella.passes.patterns.pattern import Pattern, Replacement
+from tessella.passes.pick.fusions import FusionJudge, FusionPass
 from tessella.support.errors import OptionError
 
 MAX_REWRITES = 8
@@ -39,7 +36,7 @@ MAX_REWRITES = 8
 
 
 @dataclass(frozen=True)
-class FusePatternsPass(ProgramPass):
+class FusePatternsPass(FusionPass):
     """Apply the declared patterns."""
 
     name = "fuse-patterns"
@@ -49,9 +46,12 @@ class FusePatternsPass(ProgramPass):
     """The names of the patterns to apply; empty for all."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        fuser = _Fuser(self._chosen(), weights_of(ctx))
+        weights = weights_of(ctx)
+        patterns = [pattern.reading(weights) for pattern in self._chosen()]
         for function in functions(op):
-            fuser.run(function.body.block)
+            judge = self.judge()
+            _Fuser(patterns, judge).run(function.body.block)
+            judge.record(function)
 
     def _chosen(self) -> list[Pattern]:
         load()
@@ -65,12 +65,10 @@ class FusePatternsPass(ProgramPass):
 
 
 class _Fuser:
-    def __init__(self, patterns: Sequence[Pattern], weights: WeightStore) -> None:
-        self.matcher = Matcher(weights)
-        self.by_kind: dict[type[NnOp], list[Pattern]] = {}
-        for pattern in patterns:
-            for kind in dict.fromkeys(root_kinds(pattern.root)):
-                self.by_kind.setdefault(kind, []).append(pattern)
+    def __init__(self, patterns: Sequence[Pattern], judge: FusionJudge) -> None:
+        self.patterns = patterns
+        self.judge = judge
+        self.by_kind: dict[type[NnOp], Sequence[Pattern]] = {}
 
     def run(self, block: Block) -> None:
         """Apply the patterns until none matches."""
@@ -87,58 +85,20 @@ class _Fuser:
             op = op.prev_op if new is None else new
         return count
 
-    def _rewrite(self, root: NnOp) -> NnOp | None:
-        """Apply the first pattern that matches an op. Returns its replacement."""
-        for pattern in self.by_kind.get(type(root), ()):
-            for found in self.matcher.matches(pattern.root, root.results[0], Found()):
-                consumed = found.consumed(root)
-                if consumed is not None and (new := _replace(pattern, root, found, consumed)):
-                    return new
+    def _rewrite(self, root: NnOp) -> Operation | None:
+        """Apply the first pattern that matches an op. Returns the op from which to continue."""
+        rewriter = PatternRewriter(root)
+        for pattern in self._of_kind(type(root)):
+            after = root.next_op
+            if pattern.apply(root, rewriter, self._is_made):
+                assert after is not None
+                return after.prev_op
         return None
 
+    def _is_made(self, new: Replacement) -> bool:
+        return self.judge.makes(new.pattern, new.made, new.gone, gain=new.gain)
 
-def _replace(pattern: Pattern, root: NnOp, found: Found, consumed: set[NnOp]) -> NnOp | None:
-    """Replace the root of a match by the pattern's rewrite, and erase the consumed ops. Returns the
-    new op; None if the rewrite rejects the match."""
-    named = (op.node for op in reversed(_in_order(root, consumed)) if "node" in op.attributes)
-    match = Match(root, found, next(named, None))
-    new = pattern.rewrite(match)
-    gone = None if new is None else _gone(match, new)
-    if new is None or gone is None:
-        for op in reversed(match.made):
-            op.erase()
-        return None
-    record_fusion(new, pattern.name, gone)
-    for op in match.made:
-        Rewriter.insert_op(op, InsertPoint.before(root))
-    new.results[0].name_hint = root.results[0].name_hint
-    root.results[0].replace_all_uses_with(new.results[0])
-    for op in reversed(gone):
-        Rewriter.erase_op(op)
-    return new
-
-
-def _gone(match: Match, new: NnOp) -> Sequence[NnOp] | None:
-    """Return the ops that ``new`` replaces, operands first; None if it cannot replace them.
-
-    The consumed ops are recomputed, as the new ops read values of the match, whose producers must
-    stay.
-    """
-    if new.results[0].type != match.type or match.is_reread:
-        return None
-    consumed = match.found.consumed(match.root)
-    return None if consumed is None else _in_order(match.root, consumed)
-
-
-def _in_order(root: NnOp, ops: set[NnOp]) -> list[NnOp]:
-    """Return a root and those of ``ops`` that it depends on, operands first."""
-    order: dict[NnOp, None] = {}
-
-    def visit(op: NnOp) -> None:
-        for value in op.operands:
-            if isinstance(value.owner, NnOp) and value.owner in ops and value.owner not in order:
-                visit(value.owner)
-        order[op] = None
-
-    visit(root)
-    return list(order)
+    def _of_kind(self, kind: type[NnOp]) -> Sequence[Pattern]:
+        if kind not in self.by_kind:
+            self.by_kind[kind] = [p for p in self.patterns if issubclass(kind, p.kinds)]
+        return self.by_kind[kind]

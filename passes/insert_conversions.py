@@ -6,10 +6,10 @@
            -> tensor<.., #place.at<x86, f32, nhwc>>
     %y = nn.conv %1 {...} : ...
 
-Inputs and outputs of the program are row-major. A constant gets the place that its user wants, at
-no cost. Equal conversions of a value are shared, and inverse ones cancel: a converted value is
-converted again from its source, unless it was rounded on the way. A cast of the program that loses
-nothing counts as a conversion.
+Inputs and outputs of the program are row-major, unless their attribute `nn.place` states a place. A
+constant gets the place that its user wants, at no cost. Equal conversions of a value are shared,
+and inverse ones cancel: a converted value is converted again from its source, unless it was rounded
+on the way. A cast of the program that loses nothing counts as a conversion.
 """
 
 from __future__ import annotations
@@ -40,7 +40,12 @@ from tessella.dialects.place import (
     placed,
     precision_of,
 )
-from tessella.passes.base import functions
+from tessella.passes.base import (
+    functions,
+    places_of_arguments,
+    places_of_results,
+    row_major,
+)
 from tessella.passes.kinds import ProgramPass
 from tessella.runtime.elements import DTYPES, converted, full, widened
 from tessella.runtime.weights import WeightStore
@@ -74,14 +79,14 @@ class _PlacedFunction:
         self.converted: dict[tuple[SSAValue, PlaceAttr], SSAValue] = {}
 
     def run(self) -> None:
-        last = self.function.body.block.last_op
-        returned = [] if last is None else list(map(self._row_major, last.operands))
-        for argument in self.function.body.block.args:
-            self._set(argument, self._row_major(argument))
+        returned = places_of_results(self.function, self.device)
+        given = places_of_arguments(self.function, self.device)
+        for argument, place in zip(self.function.body.block.args, given, strict=True):
+            self._set(argument, place)
         for op in list(self.function.body.block.ops):
             if isinstance(op, ReturnOp):
                 for i, (value, place) in enumerate(zip(op.operands, returned, strict=True)):
-                    op.operands[i] = self._convert(value, place, op)
+                    op.operands[i] = self._convert(value, self._at(value, place), op)
             elif isinstance(op, NnOp) and op.places is not None:
                 self._place(op, op.places)
         _check(self.function)
@@ -94,13 +99,12 @@ class _PlacedFunction:
 
     def _place(self, op: NnOp, wanted: tuple[PlaceAttr, ...]) -> None:
         for i, value in enumerate(op.operands):
-            place = wanted[i].resolved(place_of(value.type) or self._row_major(value))
-            op.operands[i] = self._convert(value, place, op)
+            op.operands[i] = self._convert(value, self._at(value, wanted[i]), op)
         op.place_results(wanted[len(op.operands) :])
 
-    def _row_major(self, value: SSAValue, device: str | None = None) -> PlaceAttr:
-        precision = precision_of(tensor_type(value).element_type)
-        return PlaceAttr.get(device or self.device, precision, NCHW)
+    def _at(self, value: SSAValue, wanted: PlaceAttr) -> PlaceAttr:
+        """Return a wanted place of a value; `any` parts are those of the value's own place."""
+        return wanted.resolved(place_of(value.type) or row_major(value, self.device))
 
     def _set(self, value: SSAValue, place: PlaceAttr) -> None:
         Rewriter.replace_value_with_new_type(value, placed(tensor_type(value), place))
@@ -134,7 +138,7 @@ class _PlacedFunction:
             start = PlaceAttr.get(place.device.data, place.precision.data, NCHW)
         made = self._converted(op, start)
         if made is None:
-            start = self._row_major(op.res, place.device.data)
+            start = row_major(op.res, place.device.data)
             made = op.clone()
         made.res.name_hint = op.res.name_hint
         Rewriter.insert_op(made, at)

@@ -23,7 +23,7 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from tessella import kernels, targets
-from tessella.dialects.place import parse_place
+from tessella.dialects.place import PlaceAttr, parse_place
 from tessella.dialects.tile import KernelOp
 from tessella.kernels.registry import serves
 from tessella.passes.pick.places import requested
@@ -45,7 +45,8 @@ class ProgramPass(ModulePass, ABC):
     needed_kernels: ClassVar[tuple[str, ...]] = ()
     """The pass runs only if each of these is registered for a requested device.
 
-    `nn.conv` stands for any kernel of that op, `nn.conv/winograd` for the one with that name.
+    `nn.conv` stands for any kernel of that op, `nn.conv/winograd` for the one with that name, and
+    `nn.conv at opencl/f16` for one that runs at this place, which must be requested.
     """
     stages: ClassVar[tuple[str, ...]] = ()
     """The stages of the pipeline that have ops for the pass to rewrite; empty for any stage."""
@@ -120,37 +121,38 @@ def declared(step: type[ModulePass]) -> type[ProgramPass]:
     return step if issubclass(step, ProgramPass) else ProgramPass
 
 
-def asked_devices(places: Sequence[str], arch: str) -> list[str]:
-    """Return the devices of places; ``arch`` replaces `any`.
+def asked_places(places: Sequence[str], arch: str) -> list[PlaceAttr]:
+    """Return the places of texts; ``arch`` replaces the device `any`.
 
     The host after other devices does not count, as it serves every op anyway.
     """
-    devices = (place.device.data for place in requested(list(map(parse_place, places))))
-    return list(dict.fromkeys(arch if device == "any" else device for device in devices))
+    on_arch = PlaceAttr.get(arch, "any")
+    listed = requested(list(map(parse_place, places)))
+    return [on_arch.resolved(p) if p.device.data == "any" else p for p in listed]
 
 
-def why_skipped(step: type[ModulePass], devices: Sequence[str], *, named: bool) -> str | None:
-    """Return why a pass does not run for these devices, as a sentence; None if it runs.
+def why_skipped(step: type[ModulePass], places: Sequence[PlaceAttr], *, named: bool) -> str | None:
+    """Return why a pass does not run for requested places, as a sentence; None if it runs.
 
     ``named`` states that the pass was requested by name, which debug passes require.
     """
-    it = declared(step)
+    it, devices = declared(step), list(dict.fromkeys(place.device.data for place in places))
     if it.kind == "debug" and not named:
         return "it is a debug pass, and TESSELLA_DEBUG_PASSES does not name it"
     if it.bound_devices and not set(it.bound_devices) & set(devices):
         return f"it is for {_listed(it.bound_devices)}, and the places are on {_listed(devices)}"
     if unwanted := [device for device in devices if device in it.excluded_devices]:
         return f"it is not for {_listed(unwanted)}"
-    if missing := list(_missing_kernels(it.needed_kernels, devices)):
+    if missing := list(_missing_kernels(it.needed_kernels, places)):
         return f"it needs kernels of {_listed(missing)}, and none is on {_listed(devices)}"
     return None
 
 
-def _missing_kernels(needed: Sequence[str], devices: Sequence[str]) -> Iterator[str]:
+def _missing_kernels(needed: Sequence[str], places: Sequence[PlaceAttr]) -> Iterator[str]:
     if needed:
         kernels.load()
     for kernel in needed:
-        if not any(serves(kernel, device) for device in devices):
+        if not any(serves(kernel, place) for place in places):
             yield kernel
 
 
@@ -162,13 +164,13 @@ AnyPass = TypeVar("AnyPass", bound=ModulePass)
 
 
 def running(
-    steps: Sequence[AnyPass], devices: Sequence[str], *, named: Sequence[str]
+    steps: Sequence[AnyPass], places: Sequence[PlaceAttr], *, named: Sequence[str]
 ) -> list[AnyPass]:
-    """Return the passes that run for these devices. ``TESSELLA_LOG_PASSES`` logs why others do
+    """Return the passes that run for requested places. ``TESSELLA_LOG_PASSES`` logs why others do
     not."""
     result: list[AnyPass] = []
     for step in steps:
-        reason = why_skipped(type(step), devices, named=step.name in named)
+        reason = why_skipped(type(step), places, named=step.name in named)
         if reason is None:
             result.append(step)
         elif KNOBS.log_passes:

@@ -17,21 +17,22 @@ exact = true, ..}``. Types do not change: ``insert-conversions`` gives every val
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, BoolAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 
 from tessella import kernels, targets
 from tessella.dialects.nn.constants import ConstantOp
-from tessella.dialects.nn.core import NnOp, shape_of
-from tessella.dialects.place import parse_place
-from tessella.dialects.sizes import symbols_in
+from tessella.dialects.nn.core import NnOp
+from tessella.dialects.place import PlaceAttr, parse_place
 from tessella.kernels.elements import elements_of
-from tessella.passes.base import functions
+from tessella.passes.base import functions, places_of_arguments
 from tessella.passes.kinds import ProgramPass
+from tessella.passes.pick.autocast import set_autocast
 from tessella.passes.pick.by_cost import pick_by_cost
 from tessella.passes.pick.by_grade import pick_by_grade
 from tessella.passes.pick.candidates import Candidate, Candidates, Request, layouts_in_play
@@ -40,17 +41,17 @@ from tessella.passes.pick.choices import (
     STRATEGIES,
     WEIGHT_GROWTH,
     check_choice,
-    default_places,
 )
 from tessella.passes.pick.dominated import without_dominated
+from tessella.passes.pick.falls import tell_falls
 from tessella.passes.pick.grade import valid_place
 from tessella.passes.pick.kernel_cost import Prices
+from tessella.passes.pick.named_places import expanded
 from tessella.passes.pick.narrowing import narrowing_of
 from tessella.passes.pick.pins import pin_of, set_pins
 from tessella.passes.pick.places import check_elements, check_served
 from tessella.passes.pick.rivals import without_rivals
 from tessella.passes.pick.switches import parse_switches
-from tessella.support.decisions import differs
 from tessella.support.errors import Unsupported, UnsupportedError
 from tessella.targets import Target
 from tessella.targets.database import of_this_machine
@@ -59,12 +60,8 @@ PICK = "nn.pick"
 """The attribute of a function that says how its kernels were picked."""
 
 
-def _check_filled(module: ModuleOp) -> None:
-    """Raise UndecidedSizeError for a tensor that may be empty: kernels require nonempty tensors."""
-    for op in module.walk():
-        for result in op.results if isinstance(op, NnOp) else ():
-            for size in shape_of(result):
-                differs(size, 0)
+def _ops(module: ModuleOp) -> list[NnOp]:
+    return [op for op in module.walk() if isinstance(op, NnOp)]
 
 
 def _why_not(op: NnOp, found: Candidates) -> str:
@@ -84,13 +81,15 @@ class PickKernelsPass(ProgramPass):
     stages = ("nn", "placed")
 
     places: tuple[str, ...] = ()
-    """The places where kernels may run; the target's default places if empty."""
+    """The places where kernels may run, or names of lists of them; `default` if empty."""
     strategy: str = "cost"
     fallback: str = "allow"
     kernels: str = ""
     """Kernels that are off or preferred, as `-winograd,+blas`."""
     pins: tuple[str, ...] = ()
     """Places or kernels of single ops, as `Conv_12=x86/f32/nchw` or `nn.softmax=kernel=softmax`."""
+    autocast: tuple[str, ...] = ()
+    """Precisions of ops without pins, as `nn.exp=any/f32`, beside the lists of the devices."""
     max_weight_growth: float = WEIGHT_GROWTH
     """The factor by which the function's weights may grow at most."""
     target: str = "native"
@@ -104,19 +103,19 @@ class PickKernelsPass(ProgramPass):
         check_choice("strategy", self.strategy, STRATEGIES)
         check_choice("fallback", self.fallback, FALLBACKS)
         kernels.load()
-        parse_switches(self.kernels)
-        if symbols_in(op):
-            _check_filled(op)
-        check_served(list(map(parse_place, self._requested)))
-        set_pins([each for each in op.walk() if isinstance(each, NnOp)], self.pins)
+        places, ops = self._request.places, _ops(op)
+        check_served(places)
+        set_pins(ops, self.pins)
+        set_autocast(ops, places, self.autocast)
         for function in functions(op):
             found = self.candidates(function)
             if self.strategy == "grade":
-                chosen, how = self._by_grade(found), {}
+                chosen, how = self._by_grade(function, found), {}
             else:
                 chosen, how = self._by_cost(function, found)
             for inner, pick in chosen.items():
                 inner.pick(pick.kernel.name, pick.wants, pick.fallback)
+            tell_falls(chosen, places)
             if chosen:
                 function.attributes[PICK] = self._record(how)
 
@@ -127,21 +126,26 @@ class PickKernelsPass(ProgramPass):
     @property
     def _requested(self) -> tuple[str, ...]:
         """The places where kernels may run."""
-        return self.places or default_places(self._machine.arch)
+        return expanded(self.places or ("default",), self._machine.arch)
+
+    @cached_property
+    def _request(self) -> Request:
+        """The request for all functions. Raises OptionError for places or switches that cannot be
+        read."""
+        places = list(map(parse_place, self._requested))
+        switches = parse_switches(self.kernels)
+        return Request(places, self._machine.arch, self.fallback == "allow", switches)
 
     def candidates(self, function: FuncOp) -> dict[NnOp, Candidates]:
         """Return the kernels that can run each op. Raises UnsupportedError for an op without
         any."""
-        places = list(map(parse_place, self._requested))
-        allowed, narrowing = self.fallback == "allow", narrowing_of(function)
-        switches = parse_switches(self.kernels)
-        request = Request(places, self._machine.arch, allowed, switches, narrowing)
+        request = replace(self._request, narrowing=narrowing_of(function))
         found = {
             op: request.candidates(op)
             for op in function.body.block.ops
             if isinstance(op, NnOp) and not isinstance(op, ConstantOp)
         }
-        check_elements(places, [e for op in found if (e := elements_of(op)) is not None])
+        check_elements(request.places, [e for op in found if (e := elements_of(op)) is not None])
         missing = [
             Unsupported(op.name, op.node, _why_not(op, entry))
             for op, entry in found.items()
@@ -151,13 +155,19 @@ class PickKernelsPass(ProgramPass):
             raise UnsupportedError(missing)
         return found
 
-    def _by_grade(self, found: Mapping[NnOp, Candidates]) -> dict[NnOp, Candidate]:
-        return pick_by_grade(found, list(map(valid_place, self._requested)))
+    def _by_grade(
+        self, function: FuncOp, found: Mapping[NnOp, Candidates]
+    ) -> dict[NnOp, Candidate]:
+        given = places_of_arguments(function, self._machine.arch)
+        arguments: dict[SSAValue, PlaceAttr] = dict(
+            zip(function.body.block.args, given, strict=True)
+        )
+        return pick_by_grade(found, list(map(valid_place, self._requested)), arguments)
 
     def _by_cost(
         self, function: FuncOp, found: Mapping[NnOp, Candidates]
     ) -> tuple[dict[NnOp, Candidate], dict[str, Attribute]]:
-        layouts = layouts_in_play(found)
+        layouts = layouts_in_play(found, places_of_arguments(function, self._machine.arch))
         options = {op: entry.placed(op, layouts) for op, entry in found.items()}
         known = of_this_machine(self.database, self._machine)
         prices = Prices(self._machine, known, self.shared)

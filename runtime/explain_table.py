@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
@@ -13,6 +14,7 @@ from tessella.runtime.explain_types import (
     OpEntry,
     Pick,
     PythonStep,
+    RefusedFusion,
     Rejected,
     Threads,
     duration,
@@ -25,6 +27,7 @@ OPS = (
 )
 CONVERSIONS = ("op", "value", "from", "to", "bytes", "cost", "for")
 FUSIONS = ("op", "node", "pattern", "consumed")
+REFUSED = (*FUSIONS, "reason")
 FALLBACKS = ("op", "node", "kernel", "place", "fallback")
 STEPS = ("op", "node", "runs")
 TIME = ("op", "count", "cost", "share")
@@ -52,18 +55,19 @@ def table(
     ops: Sequence[OpEntry],
     conversions: Sequence[Conversion],
     fusions: Sequence[Fusion],
+    refused: Sequence[RefusedFusion],
     pick: Pick | None,
     *,
     why: bool,
 ) -> list[str]:
     """Return an explanation as lines of text; with ``why``, also the reasons against other
-    candidates of each op."""
+    candidates of each op, and against fusions."""
     table = list(aligned([OPS, *map(_op_row, ops)]))
     lines = [table[0]]
     for entry, line in zip(ops, table[1:], strict=True):
         reasons = _reasons(entry["rejected"]) if why else ()
         lines += [line, *(f"    not {text}" for text in reasons)]
-    for title, header, rows in _further(ops, conversions, fusions):
+    for title, header, rows in _further(ops, conversions, fusions, refused if why else ()):
         lines += ["", f"{title}:", *aligned([header, *rows])]
     head = headline(pick)
     return [*lines, "", head] if head else lines
@@ -89,6 +93,7 @@ def page(
     ops: Sequence[OpEntry],
     conversions: Sequence[Conversion],
     fusions: Sequence[Fusion],
+    refused: Sequence[RefusedFusion],
     pick: Pick | None,
     notes: Sequence[str],
 ) -> str:
@@ -97,34 +102,42 @@ def page(
     parts = [f"<p>{escape(text)}</p>" for text in (*notes, headline(pick)) if text]
     rows = [_html_cells(_op_row(entry), list(_reasons(entry["rejected"]))) for entry in ops]
     parts.append(_html_table(OPS, rows))
-    for title, header, listed in _further(ops, conversions, fusions):
+    for title, header, listed in _further(ops, conversions, fusions, refused):
         cells = [_html_cells(row) for row in listed]
         parts.append(f"<h4>{escape(title)}</h4>{_html_table(header, cells)}")
     return "".join(parts)
 
 
 def _further(
-    ops: Sequence[OpEntry], conversions: Sequence[Conversion], fusions: Sequence[Fusion]
+    ops: Sequence[OpEntry],
+    conversions: Sequence[Conversion],
+    fusions: Sequence[Fusion],
+    refused: Sequence[RefusedFusion],
 ) -> Iterator[tuple[str, tuple[str, ...], Rows]]:
     """Yield the title, the header and the rows of each further table of an explanation that has
-    rows: conversions, fusions, fallbacks and estimated time."""
+    rows: conversions, fusions, refused fusions, fallbacks and estimated time."""
     if conversions:
         yield "conversions", CONVERSIONS, [_conversion_row(c) for c in conversions]
     if fusions:
-        yield (
-            "fusions",
-            FUSIONS,
-            [(f["op"], f["node"], f["pattern"], " ".join(f["consumed"])) for f in fusions],
-        )
+        yield "fusions", FUSIONS, list(map(_fusion_row, fusions))
+    if refused:
+        rows = [(*_fusion_row(each), each["reason"]) for each in refused]
+        yield "fusions that were not made", REFUSED, rows
     fallbacks = [e for e in ops if e["fallback"]]
     if fallbacks:
         rows = [
             (e["op"], e["node"], e["kernel"], e["place"], e["fallback"] or "") for e in fallbacks
         ]
-        yield "fallbacks", FALLBACKS, rows
+        counts = Counter(row[-1] for row in rows)
+        listed = ", ".join(f"{kind} {count}" for kind, count in counts.items())
+        yield f"fallbacks ({listed})", FALLBACKS, rows
     times = _time_rows(ops, conversions)
     if times:
         yield "estimated time", TIME, times
+
+
+def _fusion_row(fusion: Fusion) -> tuple[str, ...]:
+    return fusion["op"], fusion["node"], fusion["pattern"], " ".join(fusion["consumed"])
 
 
 def _time_rows(ops: Sequence[OpEntry], conversions: Sequence[Conversion]) -> Rows:

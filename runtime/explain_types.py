@@ -79,6 +79,12 @@ class Fusion(TypedDict):
     consumed: list[str]
 
 
+class RefusedFusion(Fusion):
+    """A fusion that was possible, but not made, and the reason."""
+
+    reason: str
+
+
 class PythonStep(TypedDict):
     """A step after a graph break: a NumPy function, or a loop over subprograms.
 

@@ -15,7 +15,15 @@ from tessella.runtime.explain_table import (
     table,
     thread_lines,
 )
-from tessella.runtime.explain_types import Conversion, Fusion, OpEntry, Pick, PythonStep, Threads
+from tessella.runtime.explain_types import (
+    Conversion,
+    Fusion,
+    OpEntry,
+    Pick,
+    PythonStep,
+    RefusedFusion,
+    Threads,
+)
 
 
 @dataclass(frozen=True)
@@ -26,6 +34,8 @@ class Explanation:
     ops: list[OpEntry]
     conversions: list[Conversion] = field(default_factory=list[Conversion])
     fusions: list[Fusion] = field(default_factory=list[Fusion])
+    refused: list[RefusedFusion] = field(default_factory=list[RefusedFusion])
+    """Fusions that were possible, but not made, with the reason."""
     pick: Pick | None = None
     """How the kernels were picked; None if unknown."""
     note: str = ""
@@ -62,11 +72,13 @@ class Explanation:
     def json(self) -> str:
         """Return the explanation as JSON.
 
-        The object is ``{"ops", "conversions", "fusions", "pick", "threads", "values", "sizes",
-        "steps"}``, with ``"subprograms"`` and ``"note"`` if there are any. Costs are in seconds.
+        The object is ``{"ops", "conversions", "fusions", "refused", "pick", "threads", "values",
+        "sizes", "steps"}``, with ``"subprograms"`` and ``"note"`` if there are any. Costs are in
+        seconds.
         """
         note = {"note": self.note} if self.note else {}
-        parts = {"ops": self.ops, "conversions": self.conversions, "fusions": self.fusions}
+        parts = {"ops": self.ops, "conversions": self.conversions}
+        parts |= {"fusions": self.fusions, "refused": self.refused}
         made_for = {"values": list(self.values), "sizes": list(self.sizes)}
         more = {"pick": self.pick, "threads": self.threads, **made_for, "steps": list(self.steps)}
         followed = {where: json.loads(subprogram.json()) for where, subprogram in self.subprograms}
@@ -96,11 +108,11 @@ class Explanation:
         return self._text(why=False)
 
     def why(self) -> str:
-        """Return the explanation as text, with the reasons against other kernels."""
+        """Return the explanation as text, with the reasons against other kernels and fusions."""
         return self._text(why=True)
 
     def _text(self, *, why: bool) -> str:
-        text = table(self.ops, self.conversions, self.fusions, self.pick, why=why)
+        text = table(self.ops, self.conversions, self.fusions, self.refused, self.pick, why=why)
         if self.threads is not None:
             text += ["", *thread_lines(self.threads)]
         if self.values:
@@ -114,4 +126,4 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         notes = [self.note, headline_of_values(self.values)]
-        return page(self.ops, self.conversions, self.fusions, self.pick, notes)
+        return page(self.ops, self.conversions, self.fusions, self.refused, self.pick, notes)

@@ -2,13 +2,19 @@
 
 Numbers that NumPy lacks are stored as unsigned integers of their width. Elements below 8 bits are
 packed, the first one in the lowest bits of a byte.
+
+Rows of plugins follow those of tessella (``support/plugins.py``).
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, overload
 
+from tessella.support import plugins
+from tessella.support.plugins import Plugin
 from tessella.support.sizes import Size
 
 Kind = Literal["float", "signed", "unsigned", "boolean", "string"]
@@ -161,7 +167,7 @@ def _small_float(
     return Element(*storage, *facts, narrow=True, onnx=onnx, is_native=False)
 
 
-_TABLE = (
+_BUILT_IN = (
     Element("f64", 64, "float", "float64", "double", exponent=11, onnx=11),
     Element("f32", 32, "float", "float32", "float", exponent=8, onnx=1),
     Element("f16", 16, "float", "float16", "half", exponent=5, narrow=True, onnx=10),
@@ -188,8 +194,50 @@ _TABLE = (
     Element("string", 128, "string", "T", "", onnx=8, is_native=False),
 )
 
+
+def _plugged(taken: Mapping[str, Element]) -> Iterator[Element]:
+    """Yield the elements of plugins. Raises PluginError."""
+    names = {*taken, *(element.public for element in taken.values()), "any"}
+    for plugin in plugins.plugins(plugins.ELEMENTS):
+        element: object = plugin.load()
+        if not isinstance(element, Element) or element.name != plugin.name:
+            raise plugin.error(
+                "no such element",
+                expected=f"a tessella.support.elements.Element with the name {plugin.name!r}",
+                found=repr(element),
+            )
+        _check(plugin, element)
+        if {element.name, element.public} & names:
+            raise plugin.error(f"the element {plugin.name!r} or its dtype is there already")
+        names |= {element.name, element.public}
+        yield element
+
+
+def _check(plugin: Plugin, element: Element) -> None:
+    """Raise PluginError for an element that NumPy arrays cannot store, or not convert."""
+    is_whole = element.exponent in range(2, element.bits - element.signed + 1)
+    facts = {
+        "a name of letters and digits": re.fullmatch(r"[A-Za-z]\w*", element.name) is not None,
+        "a float or an integer": element.is_float or element.is_integer,
+        "1, 2, 4 or 8 bits, stored as uint8": element.bits in (1, 2, 4, 8)
+        and element.dtype == "uint8",
+        "an exponent that leaves bits for the fraction": is_whole or element.is_integer,
+        "a public name in the field 'foreign'": element.is_tagged,
+        "a float that is narrow": element.narrow == element.is_float,
+        "is_native=False, as no code exists for it": not element.is_native,
+    }
+    for expected, holds in facts.items():
+        if not holds:
+            raise plugin.error(
+                "no element that can be stored", expected=expected, found=repr(element)
+            )
+
+
+_OWN = {element.name: element for element in _BUILT_IN}
+_TABLE = (*_BUILT_IN, *_plugged(_OWN))
+
 ELEMENTS = {element.name: element for element in _TABLE}
-"""The elements by name: floats before integers, wide before narrow."""
+"""The elements by name: floats before integers, wide before narrow, those of plugins last."""
 
 FLOATS = tuple(element.name for element in _TABLE if element.is_float)
 

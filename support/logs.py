@@ -5,6 +5,7 @@
 | `tessella.compile` | `INFO` | each compilation, with its purpose and its time |
 | `tessella.compile` | `WARNING` | the first one inside a call of a model; what `prepare` leaves |
 | `tessella.compile` | `WARNING` | ops that NumPy runs, if they take much of the estimated time |
+| `tessella.compile` | `WARNING` | ops for which a requested device has no kernel |
 | `tessella.passes` | `DEBUG` | each pass, with its time |
 | `tessella.session` | `WARNING` | options of an `InferenceSession` that have no effect |
 | `tessella.llvm` | `DEBUG` | each module that LLVM has compiled |

@@ -8,6 +8,10 @@ and imported when they are needed.
 | `tessella.kernels` | a module that calls ``kernels.registry`` | before kernels are picked |
 | `tessella.patterns` | a module that calls ``passes.patterns.register`` | before ops are fused |
 | `tessella.passes` | a pass, under its name | before the pipeline is put together |
+| `tessella.elements` | a ``support.elements.Element``, under its name | with tessella's elements |
+| `tessella.layouts` | a ``dialects.layout.Order``, under its name | with an unknown layout |
+| `tessella.places` | a list of places, under its name | when a user names it |
+| `tessella.onnx` | a module that calls ``contributed``, under the domain | with its first node |
 
 ``TESSELLA_PLUGINS=0`` turns all plugins off. A plugin is a program: install only plugins that you
 trust.
@@ -15,22 +19,29 @@ trust.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from tessella.support.errors import PluginError
+from tessella.support.errors import InternalError, PluginError, TessellaError
+from tessella.support.foreign import is_of_handler
 from tessella.support.knobs import KNOBS
 
 _HINT = "correct or uninstall the package; TESSELLA_PLUGINS=0 leaves all plugins out"
 
 DIALECTS = "tessella.dialects"
+ELEMENTS = "tessella.elements"
 HOST = "tessella.host"
 KERNELS = "tessella.kernels"
+LAYOUTS = "tessella.layouts"
 PATTERNS = "tessella.patterns"
 PASSES = "tessella.passes"
+PLACES = "tessella.places"
+ONNX = "tessella.onnx"
+GROUPS = (DIALECTS, ELEMENTS, HOST, KERNELS, LAYOUTS, PATTERNS, PASSES, PLACES, ONNX)
 
 
 @dataclass(frozen=True, order=True)
@@ -73,6 +84,28 @@ class Plugin:
 def plugins(group: str) -> Sequence[Plugin]:
     """Return the plugins of a group, sorted by package and name; none if plugins are turned off."""
     return _installed(group) if KNOBS.plugins else ()
+
+
+@contextmanager
+def blamed(
+    plugin: Plugin | None, what: str, through: type[Exception] | tuple[()] = ()
+) -> Generator[None]:
+    """Turn an exception of a plugin's code in the block into PluginError; ``what`` says which code
+    it is.
+
+    TessellaErrors propagate unchanged, except InternalError. Lack of memory, exceptions of signal
+    handlers and those of the class ``through`` propagate, too.
+    """
+    try:
+        yield
+    except through:
+        raise
+    except Exception as error:
+        on_purpose = isinstance(error, TessellaError) and not isinstance(error, InternalError)
+        is_other = isinstance(error, MemoryError) or is_of_handler(error)
+        if plugin is None or on_purpose or is_other:
+            raise
+        raise plugin.error(f"{what} raised {type(error).__name__}: {error}") from error
 
 
 def import_all(group: str) -> None:

@@ -38,7 +38,8 @@ from tessella.driver.stages.located import (
 )
 from tessella.driver.stages.module_stage import check_stage
 from tessella.driver.stages.stage_file import load_weights, weights_path
-from tessella.passes.kinds import asked_devices, running
+from tessella.passes.kinds import asked_places, running
+from tessella.passes.pick.named_places import expanded
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import OptionError, TessellaError
 from tessella.support.names import did_you_mean
@@ -131,7 +132,8 @@ class OptMain(xDSLOptMain):
         without the option."""
         if not self.args.places:
             return steps
-        asked = asked_devices(self.args.places.split(","), targets.native().arch)
+        arch = targets.native().arch
+        asked = asked_places(expanded(self.args.places.split(","), arch), arch)
         return running(steps, asked, named=[step.name for step in steps])
 
     def _check_pass(self, name: str) -> None:

@@ -44,7 +44,10 @@ REPLACED = {"arith": ObjectPath("tessella.dialects.arith", "Arith")}
 
 TARGETS = {"tessella-llvm": ObjectPath("tessella.codegen.xdsl_target", "LLVMTarget")}
 
-BASES = {"ModulePass", "ProgramPass", "KernelPass", "StatementPass", "DebugPass"}
+BASES = {
+    *("ModulePass", "ProgramPass", "KernelPass", "StatementPass", "DebugPass"),
+    "FusionPass",
+}
 """The classes that passes derive from."""
 
 PASS_PACKAGES = ("tessella.passes", "tessella.lowering")

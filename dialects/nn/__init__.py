@@ -9,7 +9,7 @@ from types import ModuleType
 from xdsl.ir import Dialect, Operation
 from xdsl.irdl import IRDLOperation
 
-from tessella.dialects.elements import StringType
+from tessella.dialects.elements import NamedElementType, StringType
 from tessella.dialects.nn import (
     attention,
     constants,
@@ -81,5 +81,5 @@ Nn = Dialect(
     sorted(
         {*elementwise.OPS.values(), *(o for m in FAMILIES for o in ops_of(m))}, key=lambda o: o.name
     ),
-    [SizeAttr, StringType, SymbolAttr],
+    [NamedElementType, SizeAttr, StringType, SymbolAttr],
 )

@@ -132,17 +132,48 @@ class RoiAlignOp(NnOp):
     traits = traits_def(Pure())
 
     def infer(self) -> Sequence[Tensor]:
-        settings, shape = self.settings, shape_of(self.x)
-        check_float(self, self.x)
-        check_same_element(self, [self.x, self.rois])
-        check_choice(self, "mode", settings["mode"], ROI_MODES)
-        check_length(self, "sizes", settings["sizes"], 2)
-        check_least(self, "sizes", settings["sizes"], 0)
-        check_least(self, "samples", [settings["samples"]], 0)
-        if tensor_type(self.batches).element_type != i64 or len(shape_of(self.batches)) != 1:
-            raise ShapeError(f"{self.name}: batches list i64", found=str(self.batches.type))
-        count = shape_of(self.batches)[0]
-        check_shape(self, self.rois, (count, 4))
-        if len(shape) != 4 or not all(decided(extent >= 1) for extent in shape[2:]):
-            raise ShapeError(f"{self.name}: expected images", found=str(self.x.type))
-        return [tensor(tensor_type(self.x).element_type, (count, shape[1], *settings["sizes"]))]
+        check_choice(self, "mode", self.settings["mode"], ROI_MODES)
+        check_least(self, "samples", [self.settings["samples"]], 0)
+        return [_of_regions(self)]
+
+
+@irdl_op_definition
+class MaxRoiPoolOp(NnOp):
+    """Maxima over regions of images: [regions, channels, *sizes] (ONNX's MaxRoiPool).
+
+    `rois[region]` holds the first x and y and the last x and y, which are multiplied by `scale` and
+    rounded to whole pixels, halves away from zero. A region has at least one pixel.
+    `batches[region]` is the number of the region's image in `x[batch, channel, y, x]`. An element
+    of the result is the maximum of the pixels of the image that its part of the region touches; it
+    is 0 if there are none.
+    """
+
+    name = "nn.max_roi_pool"
+    DEFAULTS: ClassVar[Defaults] = {"scale": 1.0}
+    x = operand_def(base(TensorType))
+    rois = operand_def(base(TensorType))
+    batches = operand_def(base(TensorType))
+    sizes = sizes_def()
+    scale = prop_def(FloatAttr[Float64Type])
+    res = result_def(base(TensorType))
+    traits = traits_def(Pure())
+
+    def infer(self) -> Sequence[Tensor]:
+        check_least(self, "sizes", self.settings["sizes"], 1)
+        return [_of_regions(self)]
+
+
+def _of_regions(op: RoiAlignOp | MaxRoiPoolOp) -> Tensor:
+    """Return the type of the result of an op on regions, after a check of its operands."""
+    sizes, shape = op.settings["sizes"], shape_of(op.x)
+    check_float(op, op.x)
+    check_same_element(op, [op.x, op.rois])
+    check_length(op, "sizes", sizes, 2)
+    check_least(op, "sizes", sizes, 0)
+    if tensor_type(op.batches).element_type != i64 or len(shape_of(op.batches)) != 1:
+        raise ShapeError(f"{op.name}: batches list i64", found=str(op.batches.type))
+    count = shape_of(op.batches)[0]
+    check_shape(op, op.rois, (count, 4))
+    if len(shape) != 4 or not all(decided(extent >= 1) for extent in shape[2:]):
+        raise ShapeError(f"{op.name}: expected images", found=str(op.x.type))
+    return tensor(tensor_type(op.x).element_type, (count, shape[1], *sizes))

@@ -301,7 +301,8 @@ class ConcatOp(NnOp):
         """Return the concatenation without the operands that have no elements: if one operand
         remains, that operand. None if there are several operands and all of them have elements."""
         axis = self.settings["axis"]
-        filled = [x for x in self.operands if shape_of(x)[axis]] or [self.operands[0]]
+        filled = [x for x in self.operands if not at_most(shape_of(x)[axis], 0)]
+        filled = filled or [self.operands[0]]
         if len(filled) == 1:
             return filled[0]
         return [ConcatOp.make(filled, axis=axis)] if len(filled) < len(self.operands) else None
@@ -382,7 +383,8 @@ class ResizeOp(MovementOp):
         check_least(self, "sizes", sizes, 0)
         if not all(math.isfinite(scale) and scale > 0 for scale in scales):
             raise ShapeError("nn.resize: a scale is not positive", found=str(list(scales)))
-        if any(size and decided_zero(extent) for size, extent in zip(sizes, shape, strict=True)):
+        resized = [(n, m) for n, m in zip(sizes, shape, strict=True) if n != m]
+        if any(not at_most(size, 0) and decided_zero(extent) for size, extent in resized):
             raise ShapeError("nn.resize: nothing to read from", found=str(self.x.type))
         if settings["mode"] == "linear":
             check_float(self, self.x)

@@ -66,7 +66,7 @@ from tessella.dialects.sizes import dims, opt_size_def, size_of
 from tessella.dialects.symbols import callee_of, check_types
 from tessella.dialects.tile import SegmentOp as TileSegmentOp
 from tessella.dialects.tile import check_order, taken_arguments
-from tessella.support.conditions import decided
+from tessella.support.conditions import always, decided
 from tessella.support.sizes import Size
 
 Buffer = MemRefType[Attribute]
@@ -477,11 +477,11 @@ def divided(block: Block) -> frozenset[str]:
 
 
 def _overlap(a: SSAValue, b: SSAValue) -> bool:
-    """Return whether two buffers are known to share memory."""
+    """Return whether two buffers share memory for some values of the symbols."""
     if isinstance(a.owner, ArenaOp) and isinstance(b.owner, ArenaOp):
         (first, first_end), (second, second_end) = a.owner.extent, b.owner.extent
         same = a.owner.private == b.owner.private
-        return same and decided(first < second_end) and decided(second < first_end)
+        return same and not (always(first_end <= second) or always(second_end <= first))
     return a is b
 
 

@@ -26,7 +26,7 @@ def check_nest(kernel: Operation, nest: NestAttr | None) -> None:
     """Raise VerifyException if a kernel's statements cannot share its loops."""
     loops = nest.data.loops if nest is not None else ()
     for loop in loops:
-        if not 1 <= loop.step <= loop.extent:
+        if loop.step != 1 and not 1 < loop.step <= loop.extent:
             raise VerifyException(
                 f"tile.kernel: a shared loop of {loop.extent} has no steps of {loop.step}"
             )

@@ -15,8 +15,7 @@ from tessella.dialects.tile.access import (
     Linear,
     parse_linear,
 )
-from tessella.support.conditions import decided
-from tessella.support.decisions import is_multiple
+from tessella.support.decisions import at_most, is_multiple
 from tessella.support.sizes import Expr, Size, ceil_div
 
 
@@ -45,7 +44,7 @@ class SharedLoop:
     def counts(self, range: Size) -> bool:
         """Return whether an index of ``range`` values enumerates the values of the loop, or blocks
         of them with whole blocks in each step."""
-        if not (decided(range > 0) and is_multiple(self.extent, range)):
+        if at_most(range, 0) or not is_multiple(self.extent, range):
             return False
         return is_multiple(self.step, self.extent // range)
 

@@ -7,6 +7,7 @@ its declarations match (``passes/kinds.py``). Passes of plugins and callers decl
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypedDict
 
 from xdsl.passes import ModulePass
 
@@ -25,11 +26,12 @@ from tessella.passes.infer_shapes import InferShapesPass
 from tessella.passes.insert_barriers import InsertBarriersPass
 from tessella.passes.insert_conversions import InsertConversionsPass
 from tessella.passes.integer_products import IntegerProductsPass
-from tessella.passes.kinds import asked_devices, declared, running
+from tessella.passes.kinds import asked_places, declared, running
 from tessella.passes.move_casts import MoveCastsPass
 from tessella.passes.move_quantization import MoveQuantizationPass
 from tessella.passes.outline_segments import OutlineSegmentsPass
 from tessella.passes.packed_products import PackedProductsPass
+from tessella.passes.pick.choices import autocast_rows
 from tessella.passes.pick_kernels import PickKernelsPass
 from tessella.passes.plan_arena import PlanArenaPass
 from tessella.passes.plan_weights import PlanWeightsPass
@@ -39,6 +41,7 @@ from tessella.passes.sink_constants import SinkConstantsPass
 from tessella.passes.tile.cost import scheduling_passes
 from tessella.passes.tile_parallelize import TileParallelizePass
 from tessella.passes.tile_stage import kernel_passes
+from tessella.passes.view_op_graph import ViewOpGraphPass
 from tessella.passes.write_in_place import WriteInPlacePass
 from tessella.support.errors import OptionError
 from tessella.support.knobs import KNOBS
@@ -52,8 +55,8 @@ def pipeline(options: CheckedOptions) -> list[tuple[str, Sequence[ModulePass]]]:
     """
     stages = extended(_stages(options), options.passes)
     _check_debug_passes([step for _, steps in stages for step in steps])
-    targets = asked_devices(options.places, options.arch)
-    return [(stage, running(steps, targets, named=KNOBS.debug_passes)) for stage, steps in stages]
+    places = asked_places(options.places, options.arch)
+    return [(stage, running(steps, places, named=KNOBS.debug_passes)) for stage, steps in stages]
 
 
 def _check_debug_passes(steps: Sequence[ModulePass]) -> None:
@@ -66,7 +69,26 @@ def _check_debug_passes(steps: Sequence[ModulePass]) -> None:
             )
 
 
+class Judged(TypedDict):
+    """The options of passes whose fusions are rivals of what they replace."""
+
+    places: tuple[str, ...]
+    strategy: str
+    fallback: str
+    kernels: str
+    target: str
+    database: str
+
+
 def _stages(options: CheckedOptions) -> Stages:
+    judged = Judged(
+        places=options.places,
+        strategy=options.pick,
+        fallback=options.fallback,
+        kernels=options.kernels,
+        target=options.target,
+        database=options.database,
+    )
     return [
         (
             "placed",
@@ -79,9 +101,9 @@ def _stages(options: CheckedOptions) -> Stages:
                 FoldConstantsPass(),
                 SinkConstantsPass(),
                 EliminateIdentitiesPass(),
-                FusePatternsPass(),
+                FusePatternsPass(**judged),
                 # Fusions leave ops on constants behind, which the second folding evaluates.
-                FoldBatchNormPass(),
+                FoldBatchNormPass(**judged),
                 FoldConstantsPass(),
                 EliminateIdentitiesPass(),
                 PickKernelsPass(
@@ -90,6 +112,7 @@ def _stages(options: CheckedOptions) -> Stages:
                     fallback=options.fallback,
                     kernels=options.kernels,
                     pins=tuple(f"{name}={pin}" for name, pin in options.pin.items()),
+                    autocast=autocast_rows(options.autocast),
                     max_weight_growth=options.max_weight_growth,
                     target=options.target,
                     shared=options.several,
@@ -100,6 +123,7 @@ def _stages(options: CheckedOptions) -> Stages:
                 FuseElementwisePass(),
                 PrintOpStatsPass(),
                 PrintTypesPass(),
+                ViewOpGraphPass(),
             ],
         ),
         (

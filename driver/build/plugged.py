@@ -13,10 +13,10 @@ from xdsl.passes import ModulePass
 
 from tessella.dialects.place import DEVICES
 from tessella.passes.kinds import declared
-from tessella.support.errors import InternalError, OptionError, TessellaError
-from tessella.support.foreign import is_of_handler
+from tessella.support import plugins
+from tessella.support.errors import OptionError, TessellaError
 from tessella.support.names import did_you_mean
-from tessella.support.plugins import DIALECTS, PASSES, Plugin, plugins
+from tessella.support.plugins import DIALECTS, PASSES, Plugin
 
 Stages = Sequence[tuple[str, Sequence[ModulePass]]]
 
@@ -90,33 +90,21 @@ def is_builtin(step: ModulePass, given: Sequence[object]) -> bool:
 
 def plugin_of(step: ModulePass) -> Plugin | None:
     """Return the plugin that provides a pass; None if none does."""
-    return next((plugin for plugin in plugins(PASSES) if plugin.name == step.name), None)
+    return next((plugin for plugin in plugins.plugins(PASSES) if plugin.name == step.name), None)
 
 
 @contextmanager
 def blamed(step: ModulePass) -> Generator[Plugin | None]:
     """Yield the plugin of a pass, or None, and turn an exception of a plugin's pass in the block
-    into PluginError.
-
-    TessellaErrors propagate unchanged, except InternalError. Lack of memory and exceptions of
-    signal handlers propagate, too.
-    """
+    into PluginError."""
     plugin = plugin_of(step)
-    try:
+    with plugins.blamed(plugin, f"the pass {step.name!r}"):
         yield plugin
-    except Exception as error:
-        on_purpose = isinstance(error, TessellaError) and not isinstance(error, InternalError)
-        is_other = isinstance(error, MemoryError) or is_of_handler(error)
-        if plugin is None or on_purpose or is_other:
-            raise
-        raise plugin.error(
-            f"the pass {step.name!r} raised {type(error).__name__}: {error}"
-        ) from error
 
 
 def _named(group: str, taken: Collection[str]) -> Sequence[Plugin]:
     found: dict[str, Plugin] = {}
-    for plugin in plugins(group):
+    for plugin in plugins.plugins(group):
         if plugin.name in taken:
             raise plugin.error(f"{plugin.name!r} is there already, in tessella or in xDSL")
         if other := found.get(plugin.name):

@@ -175,9 +175,9 @@ def _kept(kind: type[T], key: str) -> T | None:
 def is_repeatable() -> bool:
     """Return whether another process would compile the same programs.
 
-    Plugins, kernels of this process and debug passes can change at any time.
+    Plugins, kernels and converters of this process, and debug passes can change at any time.
     """
-    return not (KNOBS.debug_passes or _has_plugins() or _has_kernels())
+    return not (KNOBS.debug_passes or _has_plugins() or any(map(_has_added, _REGISTRIES)))
 
 
 def _can_be_kept() -> bool:
@@ -185,14 +185,16 @@ def _can_be_kept() -> bool:
 
 
 def _has_plugins() -> bool:
-    groups = (plugins.DIALECTS, plugins.HOST, plugins.KERNELS, plugins.PATTERNS, plugins.PASSES)
-    return any(plugins.plugins(group) for group in groups)
+    return any(plugins.plugins(group) for group in plugins.GROUPS)
 
 
-def _has_kernels() -> bool:
-    """Return whether this process has declared kernels; False if nothing has imported the kernel
-    registry."""
-    registry: Any = sys.modules.get("tessella.kernels.registry")
+_REGISTRIES = ("tessella.kernels.registry", "tessella.frontends.onnx.registry")
+"""Modules with additions of this process, where it has imported them."""
+
+
+def _has_added(module: str) -> bool:
+    """Return whether this process has added to a registry; False if nothing has imported it."""
+    registry: Any = sys.modules.get(module)
     return registry is not None and registry.has_added()
 
 

@@ -24,6 +24,7 @@ from tessella.driver.explain.explain_pick import Explainer
 from tessella.driver.explain.explain_threads import explain_threads
 from tessella.kernels.cost import bytes_of
 from tessella.passes.base import CONSUMED, PATTERN, functions
+from tessella.passes.pick.refusals import refusals_of
 from tessella.runtime.explain_types import Conversion, Fusion, OpEntry, Threads
 from tessella.runtime.explanation import Explanation
 
@@ -56,6 +57,7 @@ def explain(
         [entry for e in explainers for entry in _placed(module, e, groups)],
         [conversion for e in explainers for conversion in _conversions(e)],
         [fusion for e in explainers for fusion in _fusions(e.function)],
+        [refusal for e in explainers for refusal in refusals_of(e.function)],
         explainers[0].pick,
         threads=_threads(stages),
         values=values,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import BlockArgument
+from xdsl.ir import Attribute, BlockArgument
 
 from tessella import kernels, targets
 from tessella.dialects.layout import Layout
@@ -20,6 +20,7 @@ from tessella.dialects.place import CastOp, CopyOp, PlaceAttr, RelayoutOp, parse
 from tessella.kernels.cost import CALL, bytes_of, moving
 from tessella.kernels.elements import elements_of
 from tessella.kernels.registry import Kernel, accepts, picked_kernel
+from tessella.passes.base import places_of_arguments
 from tessella.passes.pick.by_cost import TOLERANCE
 from tessella.passes.pick.by_grade import site_grade
 from tessella.passes.pick.candidates import (
@@ -33,7 +34,7 @@ from tessella.passes.pick.candidates import (
 from tessella.passes.pick.grade import valid_place
 from tessella.passes.pick.kernel_cost import OpCost, Prices, step_seconds
 from tessella.passes.pick.narrowing import narrowing_of
-from tessella.passes.pick.switches import NO_SWITCHES, Switches, parse_switches
+from tessella.passes.pick.switches import parse_switches
 from tessella.passes.pick_kernels import PICK
 from tessella.runtime.explain_types import OpEntry, Pick, Rejected, RunnerUp, duration
 from tessella.support.elements import ELEMENTS, FLOATS
@@ -59,22 +60,25 @@ class Explainer:
     def __init__(self, function: FuncOp) -> None:
         kernels.load()
         self.function = function
-        self.pick = _pick(function)
+        record = _record(function)
+        self.pick = _pick(record)
         self.target = targets.resolve(self.pick["target"] if self.pick else "native")
         database = self.pick["database"] if self.pick else ""
         known = Path(database).is_file()  # a loaded stage may name a file that this machine lacks
         times = of_this_machine(database if known else "", self.target)
-        self.prices = Prices(self.target, times, _has("shared", function))
+        self.prices = Prices(self.target, times, "shared" in record)
         named = (op for op in function.walk() if isinstance(op, NnOp) and op.kernel is not None)
         ops = [op for op in named if not is_conversion(op)]
         self.found: dict[NnOp, Candidates] = {}
         if self.pick is not None:
             places = list(map(parse_place, self.pick["places"]))
-            switches, narrowing = _switches(function), narrowing_of(function)
+            switches = parse_switches(_text(record, "kernels"))
+            narrowing = narrowing_of(function)
             request = Request(places, self.target.arch, switches=switches, narrowing=narrowing)
             picked = (op for op in ops if not isinstance(op, ConstantOp))
             self.found = {op: request.candidates(op) for op in picked}
-        self.layouts: dict[str, list[Layout]] = layouts_in_play(self.found)
+        given = places_of_arguments(function, self.target.arch)
+        self.layouts: dict[str, list[Layout]] = layouts_in_play(self.found, given)
 
     def entry(self, op: NnOp, group: int) -> OpEntry:
         """Return the entry of an op, with the rejected candidates."""
@@ -215,39 +219,34 @@ def _runner_up(others: list[_Option]) -> RunnerUp | None:
     return {"kernel": best.site.kernel.name, "place": str(best.place), "cost": best.cost}
 
 
-def _switches(function: FuncOp) -> Switches:
-    """Return the switches with which the kernels of a function were picked."""
+def _record(function: FuncOp) -> Mapping[str, Attribute]:
+    """Return the attributes that say how the kernels of a function were picked; none without a
+    pick."""
     record = function.attributes.get(PICK)
-    found = record.data.get("kernels") if isinstance(record, DictionaryAttr) else None
-    return parse_switches(found.data) if isinstance(found, StringAttr) else NO_SWITCHES
+    return record.data if isinstance(record, DictionaryAttr) else {}
 
 
-def _has(setting: str, function: FuncOp) -> bool:
-    """Return whether the pick recorded a setting on this function."""
-    record = function.attributes.get(PICK)
-    return isinstance(record, DictionaryAttr) and setting in record.data
+def _text(record: Mapping[str, Attribute], key: str) -> str:
+    """Return a text of the record; empty if it has none."""
+    found = record.get(key)
+    return found.data if isinstance(found, StringAttr) else ""
 
 
-def _pick(function: FuncOp) -> Pick | None:
-    """Return the record of how the kernels of a function were picked; None if the function has no
-    record."""
-    record = function.attributes.get(PICK)
-    if not isinstance(record, DictionaryAttr):
+def _pick(record: Mapping[str, Attribute]) -> Pick | None:
+    """Return the record as the explanation has it; None if it does not name the pick."""
+    strategy, target = _text(record, "strategy"), _text(record, "target")
+    if not (strategy and target):
         return None
-    strategy, exact, places, target, database = (
-        record.data.get(key) for key in ("strategy", "exact", "places", "target", "database")
-    )
-    if not (isinstance(strategy, StringAttr) and isinstance(target, StringAttr)):
-        return None
+    exact, places = record.get("exact"), record.get("places")
     listed = places if isinstance(places, ArrayAttr) else ()
     texts = [place.data for place in listed if isinstance(place, StringAttr)]
     return {
-        "strategy": strategy.data,
+        "strategy": strategy,
         "exact": bool(exact.value.data) if isinstance(exact, IntegerAttr) else None,
         "places": texts,
-        "target": target.data,
-        "database": database.data if isinstance(database, StringAttr) else "",
-        "widened": _widened(texts, targets.resolve(target.data)),
+        "target": target,
+        "database": _text(record, "database"),
+        "widened": _widened(texts, targets.resolve(target)),
     }
 
 

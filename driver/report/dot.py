@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tessella.driver.report.collect import ProgramGraph
 from tessella.driver.report.data import StepData
 from tessella.runtime.explain_types import duration
+from tessella.support.dot import quoted
 
 _STYLES = {
     "numpy": 'style="filled,rounded" fillcolor="#c8372d" fontcolor="white"',
@@ -29,12 +30,6 @@ def dot_lines(graph: ProgramGraph) -> Iterator[str]:
     for edge in graph.edges:
         yield f"  s{edge.source} -> s{edge.target} [label={quoted(edge.type)}]"
     yield "}"
-
-
-def quoted(text: str) -> str:
-    """Return a text as a string of graphviz, which shows it as it is."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
 
 
 def _lines(step: StepData, graph: ProgramGraph) -> Iterator[str]:

@@ -27,6 +27,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects import rt
 from tessella.dialects.elements import element_of
+from tessella.dialects.graph import PLACE
 from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.constants import WeightOp
 from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of, tensor_type
@@ -90,7 +91,11 @@ def _program(module: ModuleOp) -> Iterator[Fault]:
 
 
 def _signature(function: FuncOp) -> Iterator[Fault]:
-    """Check that a function's arguments and results are stored as their places say."""
+    """Check that a function's arguments and results are stored as their places say, and that users
+    pass plain arrays."""
+    for marks in (*(function.arg_attrs or ()), *(function.res_attrs or ())):
+        if PLACE in marks.data:
+            yield Fault(function, f"{PLACE} is for calls of single ops, not for files")
     last = function.body.block.last_op
     for value in (*function.body.block.args, *(last.operands if last is not None else ())):
         try:

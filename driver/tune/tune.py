@@ -31,7 +31,7 @@ from tessella.dialects.place import place_of
 from tessella.driver.build.build import build
 from tessella.driver.build.pipeline import pipeline
 from tessella.driver.options import CheckedOptions
-from tessella.passes.base import functions, is_constant
+from tessella.passes.base import functions, is_constant, places_of_arguments
 from tessella.passes.pick.by_cost import costs_alike
 from tessella.passes.pick.candidates import Candidate, layouts_in_play
 from tessella.passes.pick.cost_key import exact_key, is_input, op_text
@@ -95,11 +95,21 @@ class Unit:
         return timing_key(op_text(self.op), candidate.kernel.name, candidate.place)
 
 
+WHOLE = (0, 1)
+"""The share of all ops."""
+
+
 def tune(
-    graph: Graph, options: CheckedOptions, seconds: float, report: Report = lambda text: None
+    graph: Graph,
+    options: CheckedOptions,
+    seconds: float,
+    report: Report = lambda text: None,
+    share: tuple[int, int] = WHOLE,
 ) -> list[Measurement]:
     """Measure kernels of a program at the stage `nn`, which is consumed, within a time budget.
     Returns the new measurements.
+
+    A share is its number from 0 on, and the number of shares, each of which has other ops.
 
     The times are added to the database of the options, op by op. Raises OptionError if the database
     cannot be written, or if this machine cannot run the target.
@@ -114,7 +124,7 @@ def tune(
     database.update(file, Database())
     known, made = database.read(file).of(where), list[Measurement]()
     bench = _Bench(target, replace(options, pick="cost", database="", threads=1))
-    listed = units(graph, options)
+    listed = units(graph, options)[share[0] :: share[1]]
     for number, unit in enumerate(listed, start=1):
         if all(unit.key(candidate) in known for candidate in unit.candidates):
             continue
@@ -135,7 +145,7 @@ def units(graph: Graph, options: CheckedOptions) -> list[Unit]:
     prices = Prices(targets.resolve(options.target), shared=options.several)
     for function, step in _before_the_pick(graph, options):
         candidates = step.candidates(function)
-        layouts = layouts_in_play(candidates)
+        layouts = layouts_in_play(candidates, places_of_arguments(function, options.arch))
         for op, entry in candidates.items():
             key = op_text(op)
             if key not in found:

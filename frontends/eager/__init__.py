@@ -9,9 +9,10 @@ from typing import Unpack
 from tessella.dialects import nn
 from tessella.driver.options import CheckedOptions, CompileOptions, make_options
 from tessella.frontends.eager.op import EagerOp
+from tessella.frontends.eager.placed import PlacedArray, array
 from tessella.support.names import did_you_mean
 
-__all__ = ["EagerOp", "ops"]
+__all__ = ["EagerOp", "PlacedArray", "array", "ops"]
 
 
 class Ops:

@@ -3,30 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import Signature, getdoc
 from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
-from tessella.dialects.graph import Graph, finish_main, make_main
-from tessella.dialects.nn.core import NnOp, PyValue
+from tessella.dialects.graph import (
+    Graph,
+    finish_main,
+    main_function,
+    make_main,
+    returned_values,
+)
+from tessella.dialects.nn.core import NnOp, PyValue, shape_of
+from tessella.dialects.place import PlaceAttr, place_of
 from tessella.dialects.sizes import declare_symbols
 from tessella.driver.build.compile_graph import compile_graph
 from tessella.driver.build.compiling import memory_to_compile
+from tessella.driver.model.model import Model
 from tessella.driver.options import CheckedOptions
 from tessella.driver.specialise.open_sizes import OF_ARRAYS
 from tessella.driver.specialise.programs import ProgramTable
 from tessella.driver.specialise.specialisations import Specialisations
 from tessella.frontends.eager.operands import (
+    ARRAYS,
     DType,
     Operand,
     Operands,
     convert,
+    place_of_op,
+    place_of_results,
+    places_of,
     readings,
+    taken,
     tensor_type_of,
 )
+from tessella.frontends.eager.placed import PlacedArray
 from tessella.frontends.eager.settings import OpSettings
 from tessella.frontends.emitter import Emitter
 from tessella.frontends.programs import MAX_PROGRAMS, FixedProgram, Lowered
@@ -36,10 +50,11 @@ from tessella.runtime.program import Program
 from tessella.runtime.signature import ValueInfo
 from tessella.support import deadline
 from tessella.support.conditions import UndecidedSizeError
-from tessella.support.errors import ShapeError
-from tessella.support.sizes import Size, symbols_of
+from tessella.support.errors import OptionError, ShapeError
+from tessella.support.sizes import Size, symbols_of, value_of
 
-Shapes = Sequence[tuple[Size, ...]]
+Shape = tuple[Size, ...]
+Shapes = Sequence[Shape]
 
 MAX_OPS = 256
 """The maximum number of tables of programs, one for each op and set of settings, element types and
@@ -61,6 +76,36 @@ class _Prepared:
             operands[i] = convert(self.op, operands[i], dtype)
         results = [*map(public, self.program.run(operands, threads))]
         return results[0] if len(results) == 1 else tuple(results)
+
+
+@dataclass(frozen=True)
+class _PreparedAtPlaces(_Prepared):
+    """The compiled program of an op with operands at places; its results stay at their kernel's."""
+
+    results: Sequence[tuple[Shape, PlaceAttr]]
+
+    def run(self, operands: list[Any], threads: int) -> Any:
+        sizes = {each.symbol.name: each.of(operands) for each in self.program.symbols}
+        for i, dtype in self.converted:
+            operands[i] = convert(self.op, operands[i], dtype)
+        memory = [x.memory if isinstance(x, PlacedArray) else x for x in operands]
+        found = self.program.run_for(tuple(sizes.values()), memory, threads)
+        results = [
+            PlacedArray(array, tuple(value_of(size, sizes) for size in shape), place)
+            for array, (shape, place) in zip(found, self.results, strict=True)
+        ]
+        return results[0] if len(results) == 1 else tuple(results)
+
+
+class _ProgramAtPlaces(FixedProgram):
+    """A program that takes and returns arrays at places."""
+
+    def compile(self, options: CheckedOptions, *, in_call: bool = False) -> Model:
+        raise OptionError(
+            "a model takes plain arrays",
+            expected="operands that are at no place",
+            hint="call the op, or lower it for np.asarray(..)",
+        )
 
 
 _TABLES: ProgramTable[Specialisations[_Prepared]] = ProgramTable(MAX_OPS)
@@ -93,7 +138,7 @@ class EagerOp:
         given = self._settings.convert(settings)
         kind = self._kind, self._options, tuple(types), str(given)
         table = _TABLES.get(kind, lambda: _table(arrays))
-        shapes = tuple([x.shape if isinstance(x, np.ndarray) else () for x in arrays])
+        shapes = tuple([x.shape if isinstance(x, ARRAYS) else () for x in arrays])
         prepared = table.find(shapes, ()) or table.get(
             shapes, (), lambda key, _: self._prepare(values, arrays, given, key.made)
         )
@@ -105,7 +150,9 @@ class EagerOp:
         arrays, _ = self._operands.read(values)
         shapes = [np.shape(x) for x in arrays]
         graph, _ = self._graph(values, arrays, self._settings.convert(settings), shapes)
-        return Lowered(FixedProgram(graph), self._options)
+        place = place_of_op(arrays)
+        kind = FixedProgram if place is None else _ProgramAtPlaces
+        return Lowered(kind(graph), self._options_at(place))
 
     def explain(self, *operands: Any, **settings: Any) -> Explanation:
         """Explain which kernel a call with these arguments runs, at which place, and why."""
@@ -129,14 +176,23 @@ class EagerOp:
         shapes: Shapes,
     ) -> _Prepared:
         graph, dtypes = self._graph(values, operands, given, shapes)
-        converted = [
-            (i, dtype)
-            for i, (x, dtype) in enumerate(zip(operands, dtypes, strict=True))
-            if not isinstance(x, np.ndarray) or x.dtype != dtype
-        ]
+        place = place_of_op(operands)
         with deadline.within(self._options.timeout), memory_to_compile():
-            program = compile_graph(graph, self._options).program
-        return _Prepared(self._kind, program, converted)
+            built = compile_graph(graph, self._options_at(place))
+        columns = enumerate(zip(operands, dtypes, strict=True))
+        converted = [(i, dtype) for i, (x, dtype) in columns if not _is_of(x, dtype)]
+        if place is None:
+            return _Prepared(self._kind, built.program, converted)
+        results = [
+            (shape_of(value), stored)
+            for value in returned_values(main_function(built.lowered.stages["loops"]))
+            if (stored := place_of(value.type)) is not None
+        ]
+        return _PreparedAtPlaces(self._kind, built.program, converted, results)
+
+    def _options_at(self, place: PlaceAttr | None) -> CheckedOptions:
+        """Return the options of a program whose operands determine its place."""
+        return self._options if place is None else replace(self._options, places=(str(place),))
 
     def _graph(
         self,
@@ -151,7 +207,8 @@ class EagerOp:
         failed: ShapeError | None = None
         for dtypes in readings(operands):
             try:
-                return self._typed_graph(shapes, dtypes, given), dtypes
+                graph = self._typed_graph(shapes, operands, dtypes, given)
+                return graph, taken(operands, dtypes)
             except ShapeError as error:
                 failed = failed or error
         assert failed is not None
@@ -167,19 +224,33 @@ class EagerOp:
         )
 
     def _typed_graph(
-        self, shapes: Shapes, dtypes: Sequence[DType], given: dict[str, PyValue]
+        self,
+        shapes: Shapes,
+        operands: Sequence[Operand],
+        dtypes: Sequence[DType],
+        given: dict[str, PyValue],
     ) -> Graph:
         columns = zip(shapes, dtypes, strict=True)
         types = [tensor_type_of(self._kind, shape, dtype) for shape, dtype in columns]
         rank = len(types[0].get_shape()) if types else 0
-        main = make_main([f"x{i}" for i in range(len(types))], types)
+        places = places_of(operands, taken(operands, dtypes))
+        main = make_main([f"x{i}" for i in range(len(types))], types, places=places)
         settings = self._settings.properties(given, rank)
         emitter = Emitter(main.body.block)
         results = emitter.emit(self._kind, *emitter.values(main.body.block.args), **settings)
-        finish_main(main, [f"y{i}" for i in range(len(results))], [y.ssa for y in results])
+        place = place_of_results(operands)
+        stay = [] if place is None else [place] * len(results)
+        finish_main(main, [f"y{i}" for i in range(len(results))], [y.ssa for y in results], stay)
         module = ModuleOp([main])
         declare_symbols(module, sorted(symbols_of(size for shape in shapes for size in shape)))
         return Graph(module, emitter.weights)
+
+
+def _is_of(operand: Operand, dtype: DType) -> bool:
+    """Return whether an operand is an array of a dtype."""
+    return isinstance(operand, PlacedArray) or (
+        isinstance(operand, np.ndarray) and operand.dtype == dtype
+    )
 
 
 def _table(operands: Sequence[Operand]) -> Specialisations[_Prepared]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from inspect import Parameter
 from typing import Any, cast
 
@@ -11,14 +11,21 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.irdl import OptOperandDef, VarOperandDef
 
+from tessella import targets
+from tessella.dialects.layout import ANY_LAYOUT, NCHW
 from tessella.dialects.nn.core import NnOp, Tensor, element_type, tensor
+from tessella.dialects.place import DEVICES, PlaceAttr, precision_of
 from tessella.frontends.arrays import as_array
+from tessella.frontends.eager.placed import PlacedArray, promoted
+from tessella.runtime.elements import DTYPES, element_of
 from tessella.support.errors import InputError, ShapeError
 from tessella.support.sizes import Size
 
 Array = npt.NDArray[Any]
 DType = np.dtype[Any]
-Operand = Array | bool | int | float
+Operand = Array | PlacedArray | bool | int | float
+ARRAYS = (np.ndarray, PlacedArray)
+"""The classes of operands that are arrays."""
 
 _NUMBERS: dict[Any, DType] = {
     bool: np.dtype(np.bool), int: np.dtype(np.int64), float: np.dtype(np.float64),
@@ -92,6 +99,10 @@ class Operands:
                     if value is not None:
                         operands.append(value)
                     continue
+                if isinstance(value, PlacedArray):
+                    key.append((value.ndim, value.at))
+                    operands.append(value)
+                    continue
                 array = self._array(value, len(key))
             if not array.flags.carray:
                 array = np.require(array, requirements=["C", "A"])
@@ -117,19 +128,96 @@ def readings(values: Sequence[Operand]) -> Iterator[tuple[DType, ...]]:
     """Yield combinations of dtypes for the operands, the most likely combination first.
 
     A Python number takes the dtype of an array among the operands if NumPy's promotion of the two
-    keeps that dtype; its last candidate is the dtype that NumPy gives the number alone.
+    keeps that dtype; its last candidate is the dtype that NumPy gives the number alone. If an
+    operand is at a place, floats may be promoted to the widest one.
     """
-    arrays = dict.fromkeys(_native(x.dtype) for x in values if isinstance(x, np.ndarray))
+    arrays = dict.fromkeys(_stored_dtype(x) for x in values if isinstance(x, ARRAYS))
+    widest = _widest(arrays) if any(isinstance(x, PlacedArray) for x in values) else None
     each = [
-        (_native(x.dtype),) if isinstance(x, np.ndarray) else _of_number(type(x), list(arrays))
+        _of_array(_stored_dtype(x), widest)
+        if isinstance(x, ARRAYS)
+        else _of_number(type(x), [*arrays])
         for x in values
     ]
     return itertools.islice(itertools.product(*each), _MOST_READINGS)
 
 
+def _stored_dtype(array: Array | PlacedArray) -> DType:
+    """Return the dtype of an operand, in this machine's byte order."""
+    return _native(array.dtype)
+
+
+def taken(operands: Sequence[Operand], dtypes: Sequence[DType]) -> list[DType]:
+    """Return the dtypes in which a program takes operands that the op reads as ``dtypes``. It
+    promotes arrays by itself."""
+    columns = zip(operands, dtypes, strict=True)
+    return [_stored_dtype(x) if isinstance(x, ARRAYS) else dtype for x, dtype in columns]
+
+
+def places_of(operands: Sequence[Operand], dtypes: Sequence[DType]) -> list[PlaceAttr]:
+    """Return the places of operands that a program takes as ``dtypes``; none if all are row-major.
+
+    Plain arrays and numbers are row-major on the CPU.
+    """
+    if place_of_op(operands) is None:
+        return []
+    own = targets.native().arch
+    return [
+        x.at
+        if isinstance(x, PlacedArray)
+        else PlaceAttr.get(own, precision_of(element_type(dtype)), NCHW)
+        for x, dtype in zip(operands, dtypes, strict=True)
+    ]
+
+
+def place_of_op(operands: Sequence[Operand]) -> PlaceAttr | None:
+    """Return the place that an op runs at, by the places of its operands; None if none of them is
+    at a place.
+
+    It has the device of the highest priority, and the first layout that is not row-major. Its
+    precision is that in which the op reads its operands.
+    """
+    places = [x.at for x in operands if isinstance(x, PlacedArray)]
+    if not places:
+        return None
+    device = max((place.device.data for place in places), key=DEVICES.index)
+    layouts = (place.layout for place in places if place.layout != NCHW)
+    return PlaceAttr.get(device, "any", next(layouts, NCHW))
+
+
+def place_of_results(operands: Sequence[Operand]) -> PlaceAttr | None:
+    """Return the place of an op's results, which have the precision and the layout of the kernel;
+    None if no operand is at a place."""
+    place = place_of_op(operands)
+    return None if place is None else PlaceAttr.get(place.device.data, "any", ANY_LAYOUT)
+
+
+def _widest(arrays: Iterable[DType]) -> DType | None:
+    """Return the dtype that represents the floats of all arrays; None if there are no floats."""
+    found = (element_of(dtype) for dtype in arrays)
+    floats = [element.name for element in found if element is not None and element.is_float]
+    return DTYPES[promoted(floats)] if floats else None
+
+
+def _of_array(dtype: DType, widest: DType | None) -> tuple[DType, ...]:
+    element = element_of(dtype)
+    if widest is None or element is None or not element.is_float:
+        return (dtype,)
+    return tuple(dict.fromkeys([dtype, widest]))
+
+
 def _of_number(kind: type[bool | int | float], arrays: Sequence[DType]) -> tuple[DType, ...]:
-    kept = [dtype for dtype in arrays if np.result_type(dtype, kind(0)) == dtype]
+    kept = [dtype for dtype in arrays if _keeps(dtype, kind)]
     return tuple(dict.fromkeys([*kept, _NUMBERS[kind]]))
+
+
+def _keeps(dtype: DType, kind: type[bool | int | float]) -> bool:
+    """Return whether an array keeps its dtype beside a number: floats do, and others as in
+    NumPy."""
+    element = element_of(dtype)
+    if element is not None and (element.is_float or element.is_tagged):
+        return element.is_float
+    return np.result_type(dtype, kind(0)) == dtype
 
 
 def _native(dtype: DType) -> DType:

@@ -22,7 +22,6 @@ from tessella.frontends.onnx.model import (
     OnnxModel,
 )
 from tessella.frontends.onnx.names import graphs_of, live_nodes, names_read
-from tessella.frontends.onnx.registry import DOMAIN
 from tessella.frontends.onnx.unsupported import called_nodes, replacement
 from tessella.runtime.host.elementwise import ROWS
 
@@ -55,13 +54,8 @@ OPERANDS: Mapping[str, Sequence[int]] = {
     "Unsqueeze": _AXES,
     "Upsample": (1,),
     **{op: _AXES for op in ops.entries() if op.startswith("Reduce")},
-    f"{DOMAIN}.GatherBlockQuantized": (0, 3),
-    f"{DOMAIN}.GroupQueryAttention": (6,),
-    f"{DOMAIN}.MatMulBnb4": (1, 2),
-    f"{DOMAIN}.MatMulNBits": (1, 3),
-    f"{DOMAIN}.Trilu": (1,),
 }
-"""The indices of the operands whose elements a converter needs, by ONNX op."""
+"""The indices of the operands whose elements a converter needs, by op of ONNX."""
 
 _MOVES = (
     *("Cast", "CastLike", "Concat", "Expand", "Flatten", "Gather", "GatherElements", "GatherND"),
@@ -159,7 +153,7 @@ class _Walk:
         if (control := _CONTROL.get(node.title)) is not None:
             with self._calls.within(node):
                 return control(self, node, operands, scope)
-        indices = OPERANDS.get(node.title, ())
+        indices = _read_by_converter(node)
         if not all(self._reads(node, operands[i]) for i in indices if i < len(operands)):
             return ()
         unread = {*indices, _BY_TYPE.get(node.title, -1)}
@@ -243,6 +237,12 @@ _CONTROL: Mapping[str, Callable[[_Walk, Node, Sequence[_Origin], _Scope], Sequen
     "Scan": _Walk.scan,
     "SequenceMap": _Walk.each,
 }
+
+
+def _read_by_converter(node: Node) -> Sequence[int]:
+    """Return the indices of the operands whose elements the converter of a node needs."""
+    added = ops.find_contributed(node.title)
+    return OPERANDS.get(node.title, ()) if added is None else added.reads
 
 
 def _is_data(value: GraphValue) -> bool:

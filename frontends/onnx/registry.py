@@ -7,6 +7,11 @@ registered by a decorator.
 A version is a *since version*: the version of the op set that introduced an op's definition. A
 range contains all since versions from the first to the last; the last is the newest for which the
 function is known to be correct.
+
+An op that ONNX lacks has one version, and its converter has a decorator of its own:
+
+    @contributed("Squareplus", domain="com.acme", b=4.0)
+    def squareplus(call: Call) -> Value: ...
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ from typing import TYPE_CHECKING, TypeVar
 from tessella.frontends.onnx.held import Known
 from tessella.frontends.onnx.model import DTYPES, Node
 from tessella.frontends.onnx.tensors import element_name
+from tessella.support.errors import OptionError
 
 if TYPE_CHECKING:
     from tessella.frontends.onnx.call import Call
@@ -59,31 +65,53 @@ DOMAIN = "com.microsoft"
 
 @dataclass(frozen=True)
 class Contributed:
-    """The registered converter of an op that ONNX Runtime defines, which has one version."""
+    """The registered converter of an op that ONNX lacks, and ONNX Runtime or a plugin defines. The
+    op has one version."""
 
     convert: Converter
     defaults: Mapping[str, object]
     """Default values of attributes by name."""
+    reads: Sequence[int]
+    """The indices of the operands whose elements the converter reads."""
 
 
 _CONTRIBUTED: dict[str, Contributed] = {}
 _REFUSED: dict[str, str] = {}
 
 
-def contributed(op: str, *, domain: str = DOMAIN, **defaults: object) -> Callable[[_C], _C]:
-    """Return a decorator that registers the converter of an op that ONNX Runtime defines.
-    ``defaults`` are the attributes' default values.
+def contributed(
+    op: str, *, domain: str = DOMAIN, reads: Sequence[int] = (), **defaults: object
+) -> Callable[[_C], _C]:
+    """Return a decorator that registers the converter of an op that ONNX lacks.
 
-    ONNX Runtime adds a few ops to ONNX's ``domain``; the converter then serves models with op sets
-    that lack the op.
+    ``domain`` is that of ONNX Runtime, or of a plugin. If it is ONNX's, the converter serves models
+    with op sets that lack the op. ``reads`` are the indices of the operands whose elements the
+    converter reads, as by ``Call.static``. ``defaults`` are the attributes' default values.
     """
+    title = f"{domain}.{op}" if domain else op
 
     def register(function: _C) -> _C:
-        title = f"{domain}.{op}" if domain else op
-        _CONTRIBUTED[title] = Contributed(function, defaults)
+        if title in _CONTRIBUTED:
+            raise OptionError(
+                f"the op {title} has two converters",
+                expected="one, or a domain of their own for the ops of each package",
+                found=f"{_name(_CONTRIBUTED[title].convert)} and {_name(function)}",
+            )
+        _CONTRIBUTED[title] = Contributed(function, defaults, reads)
         return function
 
     return register
+
+
+def _name(function: Converter) -> str:
+    return f"{function.__module__}.{getattr(function, '__qualname__', '?')}"
+
+
+def has_added() -> bool:
+    """Return whether a converter comes from outside tessella's modules."""
+    return any(
+        not entry.convert.__module__.startswith("tessella.") for entry in _CONTRIBUTED.values()
+    )
 
 
 def refuse_contributed(reason: str, *ops: str) -> None:
@@ -91,15 +119,21 @@ def refuse_contributed(reason: str, *ops: str) -> None:
     _REFUSED.update(dict.fromkeys(ops, reason))
 
 
-def find_contributed(title: str) -> Contributed | None:
+def find_registered(title: str) -> Contributed | None:
     """Return the registry entry for an op, named with its domain, that ONNX's op set lacks; None if
-    it is not supported."""
+    nothing that has been imported adds the op."""
     return _CONTRIBUTED.get(title)
 
 
 def contributed_ops() -> list[str]:
     """Return the supported ops that ONNX Runtime defines, without their domains."""
-    return sorted(title.removeprefix(f"{DOMAIN}.") for title in _CONTRIBUTED)
+    return sorted((*added_ops(""), *added_ops(DOMAIN)))
+
+
+def added_ops(domain: str) -> list[str]:
+    """Return the names of the registered ops that ONNX lacks in one domain."""
+    split = (title.rpartition(".") for title in _CONTRIBUTED)
+    return sorted(op for each, _, op in split if each == domain)
 
 
 def refused_ops() -> Mapping[str, str]:

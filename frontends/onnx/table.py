@@ -163,6 +163,13 @@ each other, between machines, or from tessella. tessella defines the results as 
 - A factor is multiplied into a constant weight when the model is compiled: `Gemm` with `alpha`,
   `BatchNormalization` after a convolution. Where the product alone would overflow, the result is
   then finite: with `alpha = 0` it is 0 where ONNX Runtime has inf * 0 = NaN.
+- A kernel of a convolution that is not finite may or may not make NaN of windows over the padding,
+  which native code passes over and NumPy multiplies by 0. Scales of packed weights that are not
+  finite are multiplied into sums, and not into each weight.
+- The sign of a zero that `Relu`, `Clip`, `Celu` and `Sign` make of -0 is undefined. Sums of numbers
+  near to the largest float overflow or not, by the order of their terms.
+- `MaxRoiPool` has the greatest pixel of a region with infinite ends inside the image, and 0 for a
+  region with a NaN as an end. A NaN among the pixels is the maximum.
 - `Resize` takes only the elements of its window, with their weights: what is not finite elsewhere
   does not matter. An element whose weight is 0 is outside of the window.
 - `TreeEnsembleClassifier` with scores for both of two classes decides for the greater one, as
@@ -180,7 +187,8 @@ each other, between machines, or from tessella. tessella defines the results as 
 
 ## Ops that are not supported
 
-{missing}; and all ops of domains that ONNX does not define, but those of ONNX Runtime above.
+{missing}Ops of domains that ONNX does not define are not supported, except those of ONNX Runtime
+above and of [plugins](plugins.md).
 """
 
 
@@ -199,7 +207,7 @@ def page() -> str:
         total=total,
         version=VERSION,
         failing="".join(map(_failures, FAILING)),
-        missing=_listed([op for op in op_names() if op not in names]),
+        missing=_paragraph([op for op in op_names() if op not in names]),
     )
     elements = _ELEMENT_TYPES + "".join(map(_element, ELEMENTS.values()))
     return _HEAD.format(newest=newest_opset()) + "".join(rows) + elements + tail
@@ -311,6 +319,10 @@ def _is_function(op: str) -> bool:
         return found is not None and found.has_typed_body
     nodes = called_nodes(body, Node(op, "", "", op, body.inputs, body.outputs))
     return not any(reason for node in nodes for reason in reasons(node, body.opsets))
+
+
+def _paragraph(names: Sequence[str]) -> str:
+    return f"{_listed(names)}\n\n" if names else ""
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ from tessella.support.elements import ELEMENTS
 from tessella.support.errors import InvalidModelError
 
 _ELEMENTS = {element.public: element for element in ELEMENTS.values()}
-_BY_CODE = {element.onnx: element for element in ELEMENTS.values()}
+_BY_CODE = {element.onnx: element for element in ELEMENTS.values() if element.onnx}
 _STORED = {"float16": "uint16"}
 """The dtypes in which a tensor's field stores elements as their bits, where these are not the
 dtypes of the elements' storage."""

@@ -120,7 +120,7 @@ def _unknown(node: Node, opset: int) -> str:
             f"domain {node.domain!r} is not supported: ONNX Runtime optimized this model for one "
             "machine; optimize it at the level ORT_ENABLE_EXTENDED"
         )
-    return f"domain {node.domain!r} is not supported"
+    return ops.missing(node.domain, node.op)
 
 
 def _missing(op: str, version: int) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from tessella.passes.patterns import (
     activations,
     attention,
+    convolutions,
     linear,
     movement,
     normalizations,
@@ -27,6 +28,7 @@ PATTERNS: list[Pattern] = [
     *attention.PATTERNS,
     *linear.PATTERNS,
     *movement.PATTERNS,
+    *convolutions.PATTERNS,
 ]
 """All patterns; the first one that matches at an op is taken."""
 

@@ -5,25 +5,33 @@
     reshape((reshape x) w)                             ->  x w
     reshape(fc (reshape x) w b)                        ->  fc x w b
     matmul(x, transpose y)                             ->  matmul(x, y) with transpose_b inverted
+    (c * x) w                                          ->  x (c * w)
+    x u, x v, x w                                      ->  slices of x [u v w]
 
 The reshapes around a product are dropped if the result has the shape of x except for the last
 dimension. A transpose must swap the last two axes, and all its uses must be second operands of
 products. With other uses it is computed anyway, and reading it costs nothing.
+
+In the last two rules, the weights are constants. Two or three products of one operand become one,
+if the copies of the slices cost less than reading the operand again.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 
 from xdsl.ir import Operation, SSAValue
 
 from tessella.dialects.nn.attention import AttentionOp
 from tessella.dialects.nn.constants import SplatOp
 from tessella.dialects.nn.core import NnOp, shape_of
-from tessella.dialects.nn.elementwise import AddOp
+from tessella.dialects.nn.elementwise import AddOp, MulOp
 from tessella.dialects.nn.linear import FcOp, MatmulOp
-from tessella.dialects.nn.movement import ReshapeOp, TransposeOp
-from tessella.passes.patterns.nodes import AnyValue, Node, either, op
+from tessella.dialects.nn.movement import ConcatOp, ReshapeOp, SliceOp, TransposeOp
+from tessella.passes.base import is_constant
+from tessella.passes.patterns.factors import is_normal
+from tessella.passes.patterns.nodes import AnyValue, Node, Product, either, op
 from tessella.passes.patterns.pattern import Match, Pattern
 from tessella.support.sizes import Size
 
@@ -112,6 +120,72 @@ def _reads_turned(kind: type[NnOp], *others: str) -> Pattern:
     return Pattern("transposed-operand", node, _turn)
 
 
+# ** constant weights **
+
+
+def _is_weight(value: SSAValue) -> bool:
+    return is_constant(value) and _is_matrix(value)
+
+
+_KINDS = {MatmulOp: (), FcOp: ("b",)}
+"""Products with a matrix, and the names of their further operands."""
+
+
+def _scaled(kind: type[NnOp], *others: str) -> Pattern:
+    scaled = Product((x,), scale="c")
+    node = op(kind, scaled, AnyValue("w", where=_is_weight), *map(AnyValue, others), name="product")
+    return Pattern("scaled-operand", node, lambda m: _scale(m, *(m[name] for name in others)))
+
+
+def _scale(m: Match, *others: SSAValue) -> NnOp | None:
+    """Return the product with scaled weights; None if there is no scale, or if one is not
+    finite."""
+    factor, x, w = m.number("c"), m["x"], m["w"]
+    if factor == 1 or shape_of(x) != shape_of(m.root.operands[0]) or not is_normal(factor, x):
+        return None
+    weights = m.make(MulOp, w, m.splat(factor, (), w)).res
+    if not m.is_finite(weights):
+        return None
+    return m.make(type(m.root), x, weights, *others, **m.root.setting_properties)
+
+
+def _together(kind: type[NnOp], others: Sequence[str], count: int) -> Pattern:
+    """Return the pattern of several products of one operand."""
+    roots = [
+        op(
+            kind,
+            x,
+            AnyValue(f"w{i}", where=_is_weight),
+            *(AnyValue(f"{name}{i}", where=is_constant) for name in others),
+        )
+        for i in range(count)
+    ]
+    return Pattern("products-of-one", roots[0], _join, others=tuple(roots[1:]), gain="open")
+
+
+def _join(m: Match) -> list[SSAValue] | None:
+    """Return slices of one product; None if the products have other properties."""
+    first, *rest = m.roots
+    if any(root.settings != first.settings for root in rest):
+        return None
+    axis = 0 if first.settings[_flag(first) or ""] else 1
+    columns = zip(*(root.operands[1:] for root in m.roots), strict=True)
+    read = [m.make(ConcatOp, *same, axis=axis if i == 0 else 0) for i, same in enumerate(columns)]
+    operands = (op.res for op in read)
+    product = m.make(type(first), m["x"], *operands, **first.setting_properties).results[0]
+    return list(_slices(m, product))
+
+
+def _slices(m: Match, product: SSAValue) -> Iterator[SSAValue]:
+    """Yield the part of each root's result in a product of all."""
+    start: Size = 0
+    for root in m.roots:
+        sizes = shape_of(root.results[0])
+        at = (*[0] * (len(sizes) - 1), start)
+        yield m.make(SliceOp, product, starts=at, sizes=sizes, steps=(1,) * len(sizes)).res
+        start = start + sizes[-1]
+
+
 PATTERNS = (
     Pattern("fc", _LAYER, _layer),
     Pattern("fc-reshape", _unshaped(FcOp, w, bias), _as_before),
@@ -120,4 +194,6 @@ PATTERNS = (
     _reads_turned(FcOp, "b"),
     _reads_turned(AttentionOp, "v"),
     _reads_turned(AttentionOp, "v", "mask"),
+    *(_scaled(kind, *others) for kind, others in _KINDS.items()),
+    *(_together(kind, others, n) for n in (3, 2) for kind, others in _KINDS.items()),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -13,7 +13,16 @@ from tessella.dialects.nn.core import Array, NnOp
 from tessella.dialects.nn.known import known_matrix, known_number
 from tessella.passes.diagonals import Diagonal, diagonal
 from tessella.passes.patterns.factors import Factors, factors_of, is_close, is_normal
-from tessella.passes.patterns.nodes import AnyValue, Either, Node, Number, Op, Product, Triangle
+from tessella.passes.patterns.nodes import (
+    AnyValue,
+    Either,
+    Node,
+    Number,
+    Op,
+    Product,
+    Triangle,
+    depth,
+)
 from tessella.runtime.weights import WeightStore
 from tessella.support.sizes import Size, bounds_of
 
@@ -53,17 +62,29 @@ class Found:
         more = self.shared.union(ops) if shared else self.shared
         return replace(self, ops=(*self.ops, *ops), shared=more)
 
-    def consumed(self, root: NnOp) -> set[NnOp] | None:
-        """Return the ops that a rewrite removes; None if one of them, other than the root, has
+    def consumed(self, roots: Collection[NnOp]) -> set[NnOp] | None:
+        """Return the ops that a rewrite removes; None if one of them, other than the roots, has
         another user."""
         ops = set(self.ops)
         gone = {op for op in ops if op not in self.shared or _is_read_by(op, ops)}
-        return gone if all(op is root or _is_read_by(op, gone) for op in gone) else None
+        return gone if all(op in roots or _is_read_by(op, gone) for op in gone) else None
 
 
 def _is_read_by(op: NnOp, ops: set[NnOp]) -> bool:
     """Return whether all users of an op's results are in ``ops``."""
     return all(use.operation in ops for result in op.results for use in result.uses)
+
+
+def _readers(found: Found, distance: int) -> Sequence[NnOp]:
+    """Return the ops that read bound values through at most this many ops, themselves included."""
+    readers: dict[NnOp, None] = {}
+    values = list(dict.fromkeys(found.values.values()))
+    for _ in range(distance):
+        ops = [use.operation for value in values for use in value.uses]
+        new = [op for op in ops if isinstance(op, NnOp) and len(op.results) == 1]
+        readers |= dict.fromkeys(new)
+        values = [op.results[0] for op in new]
+    return list(readers)
 
 
 def _diagonal(matrix: Array, below: float) -> Diagonal | None:
@@ -81,6 +102,23 @@ class Matcher:
 
     def __init__(self, weights: WeightStore) -> None:
         self.weights = weights
+
+    def together(
+        self, roots: Sequence[Node], ops: Sequence[NnOp], found: Found
+    ) -> Iterator[tuple[Sequence[NnOp], Found]]:
+        """Yield the ops whose results match several roots, with the bindings.
+
+        ``ops`` match the first roots already. An op that matches a further root reads a value that
+        is bound, directly or through other ops of the root.
+        """
+        if len(ops) == len(roots):
+            yield ops, found
+            return
+        root = roots[len(ops)]
+        for op in _readers(found, depth(root)):
+            if op not in found.ops and op.parent is ops[0].parent:
+                for more in self.matches(root, op.results[0], found):
+                    yield from self.together(roots, (*ops, op), more)
 
     def matches(self, node: Node, value: SSAValue, found: Found) -> Iterator[Found]:
         """Yield all matches of a node with a value that extend the bindings."""

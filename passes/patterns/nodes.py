@@ -133,3 +133,17 @@ def root_kinds(node: Node) -> Iterator[type[NnOp]]:
                 yield from root_kinds(option)
         case _:
             return
+
+
+def depth(node: Node) -> int:
+    """Return the number of ops on the longest path through an expression."""
+    match node:
+        case Op():
+            return 1 + max(map(depth, node.operands), default=0)
+        case Product():
+            parts = (*node.factors, *node.over)
+            return len(parts) + max(map(depth, parts), default=0)
+        case Either():
+            return max(map(depth, node.options), default=0)
+        case _:
+            return 0

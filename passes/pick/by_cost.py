@@ -13,13 +13,12 @@ from dataclasses import dataclass, field
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
-from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.core import NnOp, shape_of, tensor_type
 from tessella.dialects.nn.elementwise import ElementwiseOp, widened_from
 from tessella.dialects.place import CastOp, PlaceAttr, conversion_steps, precision_of
 from tessella.dialects.place import Step as ConversionStep
 from tessella.kernels.registry import NOT_FUSED
-from tessella.passes.base import is_constant
+from tessella.passes.base import is_constant, places_of_arguments, places_of_results
 from tessella.passes.pick.candidates import Candidate
 from tessella.passes.pick.kernel_cost import Prices, layout_matters, step_seconds
 from tessella.passes.pick.selection import (
@@ -83,16 +82,30 @@ class ProblemBuilder:
         self, function: FuncOp, options: Mapping[NnOp, Sequence[Candidate]]
     ) -> SelectionProblem:
         """Return the problem of choosing a candidate for each op."""
-        for argument in function.body.block.args:
+        given = places_of_arguments(function, self.prices.target.arch)
+        for argument, place in zip(function.body.block.args, given, strict=True):
             self._node(argument, [0.0])
-            self.made[argument] = [self._row_major(argument)]
-        for op, listed in options.items():
-            self._op(op, listed)
+            self.made[argument] = [self._place(place)]
+        self._ops(options)
         last = function.body.block.last_op
         if isinstance(last, ReturnOp):
             node = self._node(last, [0.0])
-            for value in last.operands:
-                self._read(node, value, [self._row_major(value)])
+            returned = places_of_results(function, self.prices.target.arch)
+            for value, place in zip(last.operands, returned, strict=True):
+                self._read(node, value, [self._place(place)])
+        return self._problem(options)
+
+    def build_alone(self, options: Mapping[NnOp, Sequence[Candidate]]) -> SelectionProblem:
+        """Return the problem of ops outside any function, whose operands are wherever they are
+        wanted, and whose results may be anywhere."""
+        self._ops(options)
+        return self._problem(options)
+
+    def _ops(self, options: Mapping[NnOp, Sequence[Candidate]]) -> None:
+        for op, listed in options.items():
+            self._op(op, listed)
+
+    def _problem(self, options: Mapping[NnOp, Sequence[Candidate]]) -> SelectionProblem:
         for op, listed in options.items():
             self._fusion(op, options, listed)
         return SelectionProblem(self.costs, list(map(self._value, self.reads)), self.pairs)
@@ -104,10 +117,6 @@ class ProblemBuilder:
 
     def _place(self, place: PlaceAttr) -> int:
         return self.places.setdefault(place, len(self.places))
-
-    def _row_major(self, value: SSAValue) -> int:
-        precision = precision_of(tensor_type(value).element_type)
-        return self._place(PlaceAttr.get(self.prices.target.arch, precision, NCHW))
 
     def _op(self, op: NnOp, listed: Sequence[Candidate]) -> None:
         node = self._node(op, self._seconds(op, listed))
@@ -178,19 +187,19 @@ class ProblemBuilder:
         self, op: NnOp, options: Mapping[NnOp, Sequence[Candidate]], listed: Sequence[Candidate]
     ) -> None:
         """Add the savings of pairs of candidates if an op joins the group of its last producer."""
-        producer = self._joined(op, options)
+        producer = self.joined(op, options)
         if producer is None:
             return
         value = producer.results[0]
         most = [self.prices.of(op).fused_seconds(b.kernel, b.place, value) for b in listed]
         saved = [
-            [-seconds if _fuses(a, b) else 0.0 for b, seconds in zip(listed, most, strict=True)]
+            [-seconds if fuses(a, b) else 0.0 for b, seconds in zip(listed, most, strict=True)]
             for a in options[producer]
         ]
         if any(map(any, saved)):
             self.pairs.append(JointCost(self.nodes[producer], self.nodes[op], saved))
 
-    def _joined(self, op: NnOp, options: Mapping[NnOp, Sequence[Candidate]]) -> NnOp | None:
+    def joined(self, op: NnOp, options: Mapping[NnOp, Sequence[Candidate]]) -> NnOp | None:
         """Return the producer whose group an elementwise op can join if both run at the same place;
         None if there is none.
 
@@ -219,7 +228,8 @@ def costs_alike(op: NnOp, listed: Sequence[Candidate]) -> bool:
     return same and not layout_matters(kernel, op)
 
 
-def _fuses(producer: Candidate, consumer: Candidate) -> bool:
+def fuses(producer: Candidate, consumer: Candidate) -> bool:
+    """Return whether an elementwise op takes its producer's result in registers."""
     in_registers = all(
         not c.kernel.is_called and c.kernel.name not in NOT_FUSED for c in (producer, consumer)
     )

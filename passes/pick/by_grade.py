@@ -20,11 +20,13 @@ from tessella.passes.pick.grade import Grade, grade
 
 
 def pick_by_grade(
-    found: Mapping[NnOp, Candidates], places: Sequence[PlaceAttr]
+    found: Mapping[NnOp, Candidates],
+    places: Sequence[PlaceAttr],
+    arguments: Mapping[SSAValue, PlaceAttr],
 ) -> dict[NnOp, Candidate]:
     """Return the candidate of each op with the highest score; ``places`` are results of
-    ``valid_place``."""
-    layouts: dict[SSAValue, Layout] = {}
+    ``valid_place``, ``arguments`` the places of the function's arguments."""
+    layouts = {x: place.layout for x, place in arguments.items() if place.layout != NCHW}
     chosen: dict[NnOp, Candidate] = {}
     for op, entry in found.items():
         site = max(entry.ranks, key=lambda s: site_grade(s, op, places).score)
@@ -42,14 +44,15 @@ def site_grade(site: Site, op: NnOp, places: Sequence[PlaceAttr]) -> Grade:
     found = elements_of(op)
     precision = site.precision if site.kernel.row(found) is None else None
     wants = site.kernel.wants(op, site.device, NCHW, precision)
-    match = [want.precision.data for want in wants] == [
-        precision_of(tensor_type(value).element_type) for value in (*op.operands, *op.results)
-    ]
+    match = all(
+        want.precision.data in ("any", precision_of(tensor_type(value).element_type))
+        for want, value in zip(wants, (*op.operands, *op.results), strict=True)
+    )
     return grade(site.place(op), places, values_match=match)
 
 
 def flowing_layout(op: NnOp, layouts: Mapping[SSAValue, Layout]) -> Layout:
-    """Return the layout of an op's first computed operand that has the rank of the result;
+    """Return the layout of an op's first operand with a known layout and the rank of the result;
     row-major if there is none."""
     rank = max(len(shape_of(result)) for result in op.results)
     for value in op.operands:

@@ -4,10 +4,12 @@ The candidates of an op are the kernels of the first of these steps in which a k
 
 1. `exact`: a kernel at one of the places;
 2. `layout`: a kernel at the device and precision of one of the places, in any layout;
-3. `host`: a NumPy kernel, which every op has.
+3. the name of a device that the requested ones fall to (``kernels/devices.py``), such as the CPU: a
+   kernel there, in the op's own precision and any layout, if no place names the device or `host`;
+4. `host`: a NumPy kernel, which every op has.
 
-The last two are fallbacks. `host` after another place adds nothing: NumPy is always the last
-fallback.
+All but the first are fallbacks. `host` after a place at a CPU adds nothing: NumPy is always the
+last fallback.
 
 The precision of a place permits kernels that read or write that element for the op. Ops that read
 no floats run at all precisions, as the model determines how integers are stored. The floats that an
@@ -16,20 +18,22 @@ Otherwise they are stored in the first precision that a place names and the kern
 permits their own precision, that precision must be wider.
 
 If the floats keep their precision, two other precisions are candidates too, if a place names them:
-for f16 and bf16 the element that they are computed in, which loses nothing; and a narrower element
-of the same range, for the ops that may be narrowed (``narrowing.py``).
+for f16 and bf16 the element that they are computed in, which loses nothing; and a narrower element,
+for the ops that may be narrowed (``narrowing.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from tessella.dialects.layout import ANY_LAYOUT, NCHW, Layout
 from tessella.dialects.nn.core import NnOp, is_float, shape_of, tensor_type
 from tessella.dialects.nn.traits import RunsFunction
 from tessella.dialects.place import PlaceAttr, precision_of
 from tessella.dialects.tile.split import unreadable
+from tessella.kernels.devices import rules_of
 from tessella.kernels.elements import Elements, elements_of
 from tessella.kernels.registry import (
     CPU,
@@ -40,15 +44,17 @@ from tessella.kernels.registry import (
     why_unreadable,
 )
 from tessella.passes.pick.cost_key import exact_key
-from tessella.passes.pick.narrowing import NOTHING_NARROWED, Narrowing, narrowed
-from tessella.passes.pick.pins import pin_of
+from tessella.passes.pick.narrowing import NOTHING_NARROWED, Narrowing, keeps_range, narrowed
+from tessella.passes.pick.pins import Pin, pin_of
 from tessella.passes.pick.places import requested
 from tessella.passes.pick.scratch import scratch_kernel
 from tessella.passes.pick.switches import NO_SWITCHES, Switches, names_of
 from tessella.support.conditions import UndecidedSizeError
 from tessella.support.elements import ELEMENTS, FLOATS, widens
 
-STEPS = ("exact", "layout", "host")
+HOST = "host"
+NO_KERNEL = 4
+"""The distance from the requested places of an op without a kernel."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +120,14 @@ class Candidates:
     layout: Layout | None = None
     """The layout that the op is pinned to; None if it is free."""
 
+    @property
+    def distance(self) -> int:
+        """The distance from the requested places: 0 at one of them, then another layout, another
+        device, NumPy, and ``NO_KERNEL``."""
+        if not self.ranks:
+            return NO_KERNEL
+        return {"exact": 0, "layout": 1, HOST: 3}.get(self.step, 2)
+
     def placed(self, op: NnOp, layouts: Mapping[str, Sequence[Layout]]) -> list[Candidate]:
         """Return the kernels with their places, in the order of requested places.
 
@@ -140,6 +154,21 @@ class Request:
     switches: Switches = NO_SWITCHES
     narrowing: Narrowing = NOTHING_NARROWED
 
+    @cached_property
+    def falls(self) -> tuple[str, ...]:
+        """The devices that the requested ones fall to where they have no kernel, in order; the host
+        is always the last one.
+
+        The places of a device that is named are all that it serves, and `host` after other devices
+        excludes every other one.
+        """
+        named = list(dict.fromkeys(place.device.data for place in self.places))
+        if HOST in named or "any" in named:
+            return (HOST,)
+        rules = (to for device in named for to in rules_of(device).falls_to)
+        listed = dict.fromkeys(self.arch if to == CPU else to for to in rules)
+        return (*(to for to in listed if to not in (*named, HOST)), HOST)
+
     def candidates(self, op: NnOp) -> Candidates:
         """Return the candidates of an op. Its pin replaces the requested places, or names its
         kernel."""
@@ -148,19 +177,39 @@ class Request:
             return self._candidates(op, None)
         if pin.place is None:
             return self._candidates(op, pin.kernel)
-        request = replace(self, places=[pin.place], fallback=pin.place.device.data == "host")
-        found = request._candidates(op, pin.kernel)
-        return replace(found, layout=None if pin.place.layout == ANY_LAYOUT else pin.place.layout)
+        found = self._pinned_to(pin.place)._candidates(op, pin.kernel)
+        others = self._elsewhere(op, pin, {*found.ranks, *(r.site for r in found.rejected)})
+        return replace(
+            found,
+            rejected=[*found.rejected, *others],
+            layout=None if pin.place.layout == ANY_LAYOUT else pin.place.layout,
+        )
+
+    def _pinned_to(self, place: PlaceAttr) -> Request:
+        """Return the request for an op that is pinned to a place: one at the place alone. If the
+        place has no device, its open parts are those of the requested places."""
+        device = place.device.data
+        if device != "any":
+            return replace(self, places=[place], fallback=device == "host")
+        return replace(self, places=list(dict.fromkeys(map(place.resolved, self.places))))
+
+    def _elsewhere(self, op: NnOp, pin: Pin, known: Collection[Site]) -> Iterator[Rejection]:
+        """Yield the kernels at the requested places that a pin rules out."""
+        sites = self._sites(op, requested(self.places), StoredElements(op))
+        for site in dict.fromkeys(site for site, _ in sites):
+            if site not in known:
+                yield Rejection(site, site.place(op), f"the op is pinned to {pin}")
 
     def _candidates(self, op: NnOp, pinned: str | None) -> Candidates:
         """Return the candidates of an op. ``pinned`` is the name of the only kernel that may run
         it; None allows all."""
         wanted, storage = requested(self.places), StoredElements(op)
-        by_step: dict[str, dict[Site, int]] = {step: {} for step in STEPS}
+        steps = ("exact", "layout", *self.falls)
+        by_step: dict[str, dict[Site, int]] = {step: {} for step in steps}
         rejected: list[Rejection] = []
         undecided: UndecidedSizeError | None = None
         for site, is_narrowed in self._sites(op, wanted, storage):
-            step, rank, reason = _step(site, wanted, storage)
+            step, rank, reason = _step(site, wanted, storage, self.falls)
             try:
                 reason = reason or site.kernel.applies(op) or _unreadable(site, op)
             except UndecidedSizeError as error:
@@ -176,7 +225,7 @@ class Request:
                 by_step[step][site] = rank
             else:
                 rejected.append(Rejection(site, site.place(op), reason))
-        chosen = next((step for step in STEPS if by_step[step]), STEPS[-1])
+        chosen = next((step for step in steps if by_step[step]), HOST)
         preferred = self.switches.preference(site.kernel for site in by_step[chosen])
         if preferred is not None:
             others = [s for s in by_step[chosen] if preferred not in names_of(s.kernel)]
@@ -193,7 +242,7 @@ class Request:
                 f"a fallback ({step}) that is not needed",
                 True,
             )
-            for step in STEPS[STEPS.index(chosen) + 1 :]
+            for step in steps[steps.index(chosen) + 1 :]
             for site in by_step[step]
         ]
         return Candidates(by_step[chosen], chosen, rejected)
@@ -260,14 +309,26 @@ class StoredElements:
         return [
             p
             for p in named
-            if (_is_arithmetic_of(p, own) or self.narrows(p))
+            if (_is_arithmetic_of(p, own) or _may_narrow(p, asked, own))
             and kernel.row(self.elements(p)) is not None
         ]
 
     def narrows(self, precision: str) -> bool:
-        """Return whether the op's floats lose digits in a precision, but no range."""
+        """Return whether the op's floats lose digits in a precision."""
         own = self.elements(None)
         return own is not None and narrowed(precision, own.floats_read)
+
+
+def _may_narrow(precision: str, asked: Sequence[str], found: Elements) -> bool:
+    """Return whether the requested precisions permit to narrow the floats read to one of them.
+
+    One with a smaller range than the floats must precede all precisions that take them unchanged.
+    """
+    floats = found.floats_read
+    preferred = asked[: asked.index(precision)]
+    return narrowed(precision, floats) and (
+        keeps_range(precision, floats) or not _permits(preferred, found)
+    )
 
 
 def _is_arithmetic_of(precision: str, found: Elements) -> bool:
@@ -305,10 +366,10 @@ def main_precision(op: NnOp) -> str:
 
 
 def _step(
-    site: Site, places: Sequence[PlaceAttr], storage: StoredElements
+    site: Site, places: Sequence[PlaceAttr], storage: StoredElements, falls: Sequence[str]
 ) -> tuple[str, int, str | None]:
     """Return the step at which a kernel is a candidate and the index of the first place that it
-    serves, or the reason why it serves none."""
+    serves, or the reason why it serves none. ``falls`` are the devices of fallbacks."""
     reason = f"no place asks for {site.device}"
     in_any_layout: int | None = None
     for rank, place in enumerate(places):
@@ -323,7 +384,11 @@ def _step(
             reason = wrong
     if in_any_layout is not None:
         return "layout", in_any_layout, None
-    return "host", len(places), None if site.device == "host" else reason
+    if site.device not in falls:
+        return HOST, len(places), reason
+    found = storage.elements(site.precision)
+    readable = site.kernel.row(found) is not None
+    return site.device, len(places), None if readable else why_unreadable(site.kernel, found)
 
 
 def _wrong_precision(site: Site, place: PlaceAttr, storage: StoredElements) -> str | None:
@@ -361,10 +426,16 @@ def candidate(site: Site, op: NnOp, layout: Layout, step: str, rank: int) -> Can
     return Candidate(site, place, tuple(wants), step, rank)
 
 
-def layouts_in_play(found: Mapping[NnOp, Candidates]) -> dict[str, list[Layout]]:
-    """Return the layouts to consider at each device: row-major, and those that kernels want for
-    tensors of rank 3 and more."""
+def layouts_in_play(
+    found: Mapping[NnOp, Candidates], arguments: Sequence[PlaceAttr] = ()
+) -> dict[str, list[Layout]]:
+    """Return the layouts to consider at each device: row-major, those of a function's
+    ``arguments``, and those that kernels want for tensors of rank 3 and more."""
     layouts: dict[str, list[Layout]] = {}
+    for place in arguments:
+        known = layouts.setdefault(place.device.data, [NCHW])
+        if place.layout not in known and not place.layout.is_split:
+            known.append(place.layout)
     for op, entry in found.items():
         ranked = _has_layouts(op)
         for site in entry.ranks:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, get_args
 
 from tessella.support.errors import OptionError
@@ -18,9 +18,27 @@ WEIGHT_GROWTH = 2.0
 """The default limit on the growth of a program's weights, as a factor."""
 
 
-def default_places(device: str) -> tuple[str, ...]:
-    """Return a CPU's places by default: channels-last f32 first, then any layout, then NumPy."""
-    return f"{device}/f32/nhwc", f"{device}/f32", device, "host"
+PLACES: Mapping[str, Sequence[str]] = {
+    "default": ("cpu/f32/nhwc", "cpu/f32", "cpu", "host"),
+    "mixed": ("cpu/bf16/nhwc", "cpu/bf16", "cpu/f32/nhwc", "cpu/f32", "cpu", "host"),
+    "mobile": ("cpu/f16/nhwc", "cpu/f16", "cpu/f32/nhwc", "cpu/f32", "cpu", "host"),
+    "numpy": ("host",),
+}
+"""Lists of places by name; `cpu` stands for the target's CPU.
+
+`default` has channels-last f32 first, then any layout, then NumPy. `mixed` and `mobile` prefer a
+narrow float to that.
+"""
+
+
+def at_cpu(places: Iterable[str], arch: str) -> tuple[str, ...]:
+    """Return the places of a list at a CPU."""
+    return tuple(re.sub(r"^cpu\b", arch, place) for place in places)
+
+
+def default_places(arch: str) -> tuple[str, ...]:
+    """Return the places of a CPU by default."""
+    return at_cpu(PLACES["default"], arch)
 
 
 KERNELS_KNOB = "TESSELLA_KERNELS"
@@ -39,6 +57,22 @@ def split_pin(text: str) -> tuple[str, str]:
             found=repr(text),
         )
     return found["name"], found["pin"]
+
+
+def autocast_rows(lists: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Return lists of names by precision as pins: `nn.exp=any/f32`."""
+    return tuple(f"{name}=any/{precision}" for precision in lists for name in lists[precision])
+
+
+def split_list(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return the precision and the names of a text such as `f32=nn.exp,nn.log`. Raises
+    OptionError."""
+    precision, equals, names = text.partition("=")
+    if not (precision and equals and all(names.split(","))):
+        raise OptionError(
+            "cannot read a list for autocast", expected="PRECISION=NAME,NAME", found=repr(text)
+        )
+    return precision, tuple(names.split(","))
 
 
 def check_choice(option: str, value: object, known: Sequence[str]) -> None:

@@ -4,8 +4,11 @@ because a requested place names these, although another place takes the floats u
 Ops that sum products may be narrowed: their sums stay wide, and they take most of the time. Ops
 that carry values from one product to the next may be narrowed too: elementwise ops, ops that move
 elements, and maxima. All others keep their precision: norms, softmax and sums, ops on the inputs
-before the first product, and ops after the last one. A narrowed element has the same range, as bf16
-has that of f32, so that no number of ordinary size is lost.
+before the first product, and ops after the last one. Sums have the arithmetic of the wide element.
+
+An element of the same range, as bf16 has that of f32, loses no number of ordinary size. An element
+of a smaller range, such as f16, is a candidate only if its place is listed before all places that
+take the floats unchanged.
 """
 
 from __future__ import annotations
@@ -28,12 +31,19 @@ from tessella.support.elements import ELEMENTS
 
 
 def narrowed(precision: str, floats: Collection[str]) -> bool:
-    """Return whether a precision has the range of all these floats, and fewer digits."""
+    """Return whether a precision stores all these floats in fewer bits, and its arithmetic is
+    theirs."""
     to = ELEMENTS[precision]
     return all(
-        to.bits < own.bits and to.exponent == own.exponent and to.arithmetic == own.name
+        to.bits < own.bits and to.arithmetic == own.name
         for own in map(ELEMENTS.__getitem__, floats)
     )
+
+
+def keeps_range(precision: str, floats: Collection[str]) -> bool:
+    """Return whether a precision has the range of all these floats."""
+    exponent = ELEMENTS[precision].exponent
+    return all(ELEMENTS[name].exponent == exponent for name in floats)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
     %y = nn.conv %x, %w {node = "Conv_12", pin = "x86/f32/nchw,kernel=conv"} : ..
 
-A pin is a place, a kernel, or both. It applies to the ops of a name: of a node, of an op
+A pin is a place, a kernel, or both. A place without a device, such as `any/f32`, takes its open
+parts from the requested places. A pin applies to the ops of a name: of a node, of an op
 (`nn.softmax`), or of a pattern of nodes (`Conv_*`). The attribute ``pin`` of an op records it.
 """
 
@@ -39,17 +40,23 @@ class Pin:
         return ",".join([*(() if self.place is None else (str(self.place),)), *kernel])
 
 
-@dataclass(frozen=True)
-class NamedPin:
-    """A pin of all ops with a name."""
+def ops_named(ops: Iterable[NnOp], name: str) -> list[NnOp]:
+    """Return the ops with a name: of a node or of an op, or a pattern of node names."""
+    return [op for op in ops if name in (op.name, op.node) or fnmatchcase(op.node, name)]
 
-    name: str
-    """The name of a node or of an op, or a pattern of node names."""
-    pin: Pin
 
-    def holds_for(self, op: NnOp) -> bool:
-        """Return whether the pin is one of an op."""
-        return self.name in (op.name, op.node) or fnmatchcase(op.node, self.name)
+def no_such_name(
+    ops: Iterable[NnOp], name: str, where: str, further: Iterable[str] = ()
+) -> OptionError:
+    """Return the error for a name that neither an op nor a node has; ``further`` are other names
+    that are known."""
+    known = dict.fromkeys(each for op in ops for each in (op.node, op.name))
+    return OptionError(
+        f"no op has the name {name!r}",
+        where=where,
+        expected="the name of a node or an op after the fusions, as explain() shows them",
+        hint=did_you_mean(name, [*known, *further]),
+    )
 
 
 def parse_pin(text: str) -> Pin:
@@ -83,29 +90,26 @@ def set_pins(ops: Sequence[NnOp], texts: Iterable[str]) -> None:
         if op.kernel is not None and op.places is None:
             op.attributes.setdefault(PIN, StringAttr(f"kernel={op.kernel}"))
     for text in texts:
-        name, pin = split_pin(text)
-        named = NamedPin(name, parse_pin(pin))
-        found = [op for op in ops if named.holds_for(op)]
+        name, text_of_pin = split_pin(text)
+        pin = parse_pin(text_of_pin)
+        found = ops_named(ops, name)
         if not found:
-            known = list(dict.fromkeys(name for op in ops for name in (op.node, op.name)))
-            raise OptionError(
-                f"no op has the name of the pin {text!r}",
-                expected="the name of a node or an op after the fusions, as explain() shows them",
-                hint=did_you_mean(name, known),
-            )
+            raise no_such_name(ops, name, f"the pin {text!r}")
         for op in found:
-            op.attributes[PIN] = StringAttr(str(named.pin))
+            op.attributes[PIN] = StringAttr(str(pin))
     for op in ops:
         _check_kernel(op)
 
 
 def _check_kernel(op: NnOp) -> None:
     pin = pin_of(op)
+    if pin is None or pin.kernel is None:
+        return
     known = [kernel.name for kernel in kernels_of(op)]
-    if pin is not None and pin.kernel not in (None, *known):
+    if pin.kernel not in known:
         raise OptionError(
             f"{op.name} has no kernel {pin.kernel!r}",
             where=f"the pin of node {op.node!r}",
             expected=f"one of {', '.join(known)}",
-            hint=did_you_mean(pin.kernel or "", known),
+            hint=did_you_mean(pin.kernel, known),
         )

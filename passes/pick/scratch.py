@@ -17,7 +17,7 @@ from tessella.dialects.place import PlaceAttr, placed, precision_of
 from tessella.dialects.tile import KernelOp, weight_of
 from tessella.kernels.group import GroupLowering
 from tessella.kernels.registry import Kernel
-from tessella.passes.pick.cost_key import CostKey, OperandKey
+from tessella.passes.pick.cost_key import CostKey, OperandKey, exact_key
 from tessella.support.elements import FLOATS
 from tessella.support.sizes import Size
 
@@ -25,16 +25,33 @@ from tessella.support.sizes import Size
 def scratch_kernel(key: CostKey, op: NnOp, kernel: Kernel, place: PlaceAttr) -> KernelOp:
     """Return the kernel's lowering of an op with this key at a place, which sets the precision of
     floats."""
-    scratch = picked_op(key, op, kernel, place)
     group = _Scratch()
-    for value in scratch.operands:
-        group.values.setdefault(value, group.argument(value))
-    group.lower(scratch)
+    scratch = picked_op(key, op, kernel, place)
+    group.add(scratch)
     return group.kernel([group.values[result] for result in scratch.results])
+
+
+def scratch_group(ops: Sequence[tuple[NnOp, Kernel, PlaceAttr]]) -> KernelOp:
+    """Return the kernel of ops that run as one, operands first, each with its kernel and place. Its
+    results are those that no op of the group reads."""
+    group, known = _Scratch(), dict[SSAValue, SSAValue]()
+    for op, kernel, place in ops:
+        scratch = picked_op(exact_key(op), op, kernel, place, known)
+        group.add(scratch)
+        known.update(zip(op.results, scratch.results, strict=True))
+    made = [known[result] for op, _, _ in ops for result in op.results]
+    return group.kernel([group.values[x] for x in made if x.first_use is None])
 
 
 class _Scratch(GroupLowering):
     """Lowers an op outside any program."""
+
+    def add(self, op: NnOp) -> None:
+        """Lower an op. Operands that no op before it computes become arguments."""
+        for value in op.operands:
+            if value not in self.values:
+                self.values[value] = self.argument(value)
+        self.lower(op)
 
     def weight(self, array: Array, hint: str) -> SSAValue:
         """Return a weight of the array's type."""
@@ -71,8 +88,17 @@ _SOURCES: dict[str, Callable[[Tensor], SSAValue]] = {
 }
 
 
-def picked_op(key: CostKey, op: NnOp, kernel: Kernel, place: PlaceAttr) -> NnOp:
-    """Return an op with the key and a picked kernel, on tensors at the kernel's places."""
+def picked_op(
+    key: CostKey,
+    op: NnOp,
+    kernel: Kernel,
+    place: PlaceAttr,
+    known: dict[SSAValue, SSAValue] | None = None,
+) -> NnOp:
+    """Return an op with the key and a picked kernel, on tensors at the kernel's places.
+
+    ``known`` has tensors for operands; those of the other operands are added.
+    """
     device, precision = place.device.data, place.precision.data
     wants = kernel.wants(op, device, place.layout, precision if precision in FLOATS else None)
     places = [
@@ -84,6 +110,8 @@ def picked_op(key: CostKey, op: NnOp, kernel: Kernel, place: PlaceAttr) -> NnOp:
         for value, at in zip(key.values, places, strict=True)
     ]
     sources = [_SOURCES[v.kind](type) for v, type in zip(key.operands, types, strict=False)]
+    if known is not None:
+        sources = [known.setdefault(*pair) for pair in zip(op.operands, sources, strict=True)]
     pick = {"kernel": StringAttr(kernel.name), "places": ArrayAttr(places)}
     return type(op).create(
         operands=sources,

@@ -3,6 +3,8 @@ precision."""
 
 from __future__ import annotations
 
+from collections.abc import Container, Sequence
+
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, SSAValue
 
@@ -26,8 +28,12 @@ def usual_op(op: NnOp) -> NnOp:
     # The module's list of symbols is faster to check than the op.
     if symbols_around(op) == () or not op.symbols or op.has_trait(RunsFunction):
         return op
+    return _copy(op, list(map(_operand, op.operands)))
+
+
+def _copy(op: NnOp, operands: Sequence[SSAValue]) -> NnOp:
     return type(op).create(
-        operands=list(map(_operand, op.operands)),
+        operands=operands,
         result_types=[_type(result) for result in op.results],
         properties={
             **op.properties,
@@ -35,6 +41,24 @@ def usual_op(op: NnOp) -> NnOp:
         },
         attributes=dict(op.attributes),
     )
+
+
+def usual_ops(ops: Sequence[NnOp], constants: Container[NnOp]) -> list[NnOp]:
+    """Return copies of ops, operands first, with usual numbers for symbols, outside any program.
+
+    Ops in ``constants`` are not copied: a weight stands for each of their results.
+    """
+    known: dict[SSAValue, SSAValue] = {}
+    copies: list[NnOp] = []
+    for op in ops:
+        if op in constants:
+            for result in op.results:
+                known[result] = WeightOp("constant", tensor_type(_type(result))).res
+            continue
+        operands = [known.setdefault(x, known.get(x) or _operand(x)) for x in op.operands]
+        copies.append(_copy(op, operands))
+        known.update(zip(op.results, copies[-1].results, strict=True))
+    return copies
 
 
 def stored_op(op: NnOp, precision: str) -> NnOp:

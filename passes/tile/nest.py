@@ -318,7 +318,7 @@ def _step(
     fixed, moved = _touched(ops, [*outer, (loop, 0)]), _touched(ops, [*outer, (loop, 1)])
     around = fixed if loop.windows else 0
     fitting = int((room - around) / (moved - fixed)) // grain * grain
-    extent, least = estimated(loop.extent), bounds_of(loop.extent)[0]
+    extent, least = estimated(loop.extent), max(1, bounds_of(loop.extent)[0])
     most = grain if _has_long_rows(ops, [*outer, (loop, 1)]) else min(extent, max(grain, fitting))
     even = -(-extent // -(-extent // most))
     return min(most, -(-even // grain) * grain, least)

@@ -54,7 +54,7 @@ def ends_of(range_: Size, tile: int) -> tuple[int, ...]:
         return ()
     least, each = bounds_of(range_)[0], gcd(tile, *terms_of(range_).values())
     if least < tile:
-        return tuple(n for n in range(tile - 1, least - 1, -1) if n % each == 0)
+        return tuple(n for n in range(tile - 1, max(1, least) - 1, -1) if n % each == 0)
     quarter = round_up(ceil_div(tile, 4), each)
     return tuple(range(quarter, tile, quarter))[::-1]
 

@@ -109,8 +109,7 @@ def roi_align(
 ) -> Array:
     """Sample regions of images at the points of a grid, and return the mean or the maximum of the
     samples for each element of the result (ONNX's RoiAlign)."""
-    if ((batches < 0) | (batches >= len(x))).any():
-        raise ExecutionError("a region is of an image that is not there", found=str(batches))
+    _check_images(x, batches)
     result = np.zeros((len(rois), x.shape[1], *sizes), x.dtype)
     moved = rois * x.dtype.type(scale) - x.dtype.type(0.5 if half_pixel else 0)
     for roi, batch, into in zip(moved, batches, result, strict=True):
@@ -121,6 +120,47 @@ def roi_align(
             points = values.reshape(len(values), sizes[0], high, sizes[1], wide)
             into[...] = points.mean((2, 4)) if mode == "avg" else points.max((2, 4))
     return result
+
+
+def _check_images(x: Array, batches: Array) -> None:
+    if ((batches < 0) | (batches >= len(x))).any():
+        raise ExecutionError("a region is of an image that is not there", found=str(batches))
+
+
+@kernel("max_roi_pool")
+def max_roi_pool(
+    x: Array, rois: Array, batches: Array, *, sizes: tuple[int, int], scale: float
+) -> Array:
+    """Return the maximum of the pixels of each part of regions of images (ONNX's MaxRoiPool)."""
+    _check_images(x, batches)
+    result = np.zeros((len(rois), x.shape[1], *sizes), x.dtype)
+    rounded = _rounded(rois * x.dtype.type(scale))
+    for roi, batch, into in zip(rounded, batches, result, strict=True):
+        ends = zip(roi[1::-1], roi[:1:-1], x.shape[2:], sizes, strict=True)
+        rows, columns = (_pixels(*each) for each in ends)
+        for (p, (top, bottom)), (q, (left, right)) in itertools.product(
+            enumerate(rows), enumerate(columns)
+        ):
+            if top < bottom and left < right:
+                into[:, p, q] = x[batch, :, top:bottom, left:right].max((1, 2))
+    return result
+
+
+def _rounded(x: Array) -> Array:
+    """Return whole numbers near to numbers, halves away from zero."""
+    whole = np.trunc(x)
+    return whole + np.copysign(np.abs(x - whole) >= 0.5, x).astype(x.dtype)
+
+
+def _pixels(low: Any, high: Any, extent: int, size: int) -> Array:
+    """Return the first pixel of each part of a region along a dimension and the one after the last,
+    [size, 2]. Both are 0 for a NaN."""
+    one = low.dtype.type(1)
+    part = np.maximum(high - low + one, one) / low.dtype.type(size)
+    numbers = np.arange(size + 1).astype(low.dtype) * part
+    ends = np.stack([np.floor(numbers[:-1]), np.ceil(numbers[1:])], 1) + low
+    inside = np.where(ends > 0, ends, 0)
+    return np.where(inside < extent, inside, extent).astype(np.int64)
 
 
 def _taps(

@@ -53,9 +53,10 @@ def packed_matmul(
         values = np.array(table)[values & (len(table) - 1)]
     factors = values.astype(wide) * scale[..., None].astype(wide)
     if steps is not None:
-        blocks = x.reshape(*steps.shape, -1).astype(wide)
+        blocks = x.reshape(*steps.shape, x.shape[-1] // steps.shape[-1]).astype(wide)
         x = (blocks * steps[..., None].astype(wide)).reshape(x.shape)
-    return np.matmul(x.astype(wide), factors.reshape(w.shape[0], -1).T).astype(scale.dtype)
+    factors = factors.reshape(w.shape[0], x.shape[-1])
+    return np.matmul(x.astype(wide), factors.T).astype(scale.dtype)
 
 
 def signed_fields(words: Array, bits: int) -> Array:
@@ -64,7 +65,7 @@ def signed_fields(words: Array, bits: int) -> Array:
     width = 8 * words.itemsize
     lefts = np.arange(width - bits, -1, -bits, dtype=words.dtype)[:, None]
     fields = (words[..., None, :] << lefts) >> words.dtype.type(width - bits)
-    return fields.reshape(*words.shape[:2], -1)
+    return fields.reshape(*words.shape[:2], math.prod(fields.shape[2:]))
 
 
 @kernel("conv")

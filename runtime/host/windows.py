@@ -18,4 +18,4 @@ def kernel_points(
     """
     for point in itertools.product(*map(range, kernel)):
         columns = zip(point, dilations, extents, strides, strict=True)
-        yield point, tuple(slice(k * d, k * d + (n - 1) * s + 1, s) for k, d, n, s in columns)
+        yield point, tuple(slice(k * d, k * d + n * s, s) for k, d, n, s in columns)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from tessella.driver.model.model import Model as Model
     from tessella.driver.options import Options as Options
     from tessella.frontends.compile import compile as compile
+    from tessella.frontends.eager import PlacedArray as PlacedArray
+    from tessella.frontends.eager import array as array
     from tessella.frontends.eager import ops as ops
     from tessella.frontends.session import ExecutionMode as ExecutionMode
     from tessella.frontends.session import ExecutionOrder as ExecutionOrder
@@ -97,7 +99,9 @@ _NAMES = {
     "load": "tessella.runtime.loaded",
     "Model": "tessella.driver.model.model",
     "Options": "tessella.driver.options",
+    "array": "tessella.frontends.eager",
     "ops": "tessella.frontends.eager",
+    "PlacedArray": "tessella.frontends.eager",
     "quantize": "tessella.tools.quantize",
     "TileProgram": "tessella.frontends.tile",
     "tile": "tessella.frontends.tile",
@@ -127,6 +131,7 @@ __all__ = [
     "OptionError",
     "Options",
     "OrtValue",
+    "PlacedArray",
     "PluginError",
     "ResourceError",
     "RunOptions",
@@ -142,6 +147,7 @@ __all__ = [
     "Unsupported",
     "UnsupportedError",
     "__version__",
+    "array",
     "compile",
     "get_all_providers",
     "get_available_providers",

@@ -218,6 +218,8 @@ MALFORMED: list[tuple[str, type[NnOp], list[SSAValue], dict[str, Any]]] = [
     ("has the wrong length", nn.RoiAlignOp, regions(i64), REGIONS | {"sizes": (2,)}),
     ("unknown mode", nn.RoiAlignOp, regions(i64), REGIONS | {"mode": "sum"}),
     ("batches list i64", nn.RoiAlignOp, regions(i32), REGIONS),
+    ("batches list i64", nn.MaxRoiPoolOp, regions(i32), {"sizes": (2, 2), "scale": 1.0}),
+    ("sizes", nn.MaxRoiPoolOp, regions(i64), {"sizes": (2, 0), "scale": 1.0}),
     ("does not broadcast", nn.LayerNormOp, floats((2, 1), (3,)), {"axis": 1, "epsilon": 0.0}),
     ("out of range", nn.RmsNormOp, floats((2, 3), (3,)), {"axis": 2, "epsilon": 0.0}),
     ("wrong shape", nn.GroupNormOp, floats((2, 3, 4), (4,), (3,)), {"epsilon": 0.0, "groups": 3}),

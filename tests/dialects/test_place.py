@@ -33,6 +33,7 @@ from tessella.dialects.place import (
     PRECISIONS,
     CastOp,
     CopyOp,
+    LayoutAttr,
     Place,
     PlaceAttr,
     RelayoutOp,
@@ -281,3 +282,11 @@ def test_casts_change_the_elements() -> None:
 def test_values_are_moved_while_they_are_narrow(start: str, end: str, steps: str) -> None:
     found = conversion_steps(parse_place(start), parse_place(end))
     assert ", ".join(f"{op.name.removeprefix('place.')} {place}" for op, place in found) == steps
+
+
+@pytest.mark.parametrize("name", ["csr", "coo", "sparse"])
+def test_sparse_layouts_are_refused(name: str) -> None:
+    with pytest.raises(OptionError, match=f"'{name}', which is sparse: all tensors"):
+        parse_place(f"x86/f32/{name}")
+    with pytest.raises(ParseError, match="which is sparse"):
+        LayoutAttr.parse_parameter(Parser(Context(), name))

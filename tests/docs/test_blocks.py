@@ -18,7 +18,7 @@ PAGES = blocks.pages()
 RUN = "run"
 PYTHON = ("python", blocks.HIDDEN)
 SLOW = ("docs/quantize.md",)
-NEEDS = {"docs/torch.md": "torch"}
+NEEDS = {"docs/torch.md": "torch", "docs/serving.md": "tritonclient"}
 """Pages whose code needs a package that is not installed with the tests."""
 MAKE = re.compile(r"^([a-z0-9-]+):", re.MULTILINE)
 

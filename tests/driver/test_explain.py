@@ -201,7 +201,7 @@ def rows_of(text: str, title: str) -> list[list[str]]:
 
 
 def test_fallbacks_are_listed() -> None:
-    header, sums = rows_of(str(explained()), "fallbacks")
+    header, sums = rows_of(str(explained()), "fallbacks (host 1)")
     assert header == ["op", "node", "kernel", "place", "fallback"]
     assert sums == ["nn.cumsum", "sums", "host", "host/f32/nchw", "host"]
 
@@ -239,7 +239,8 @@ def test_grades_are_shown() -> None:
 
 def test_json() -> None:
     found = json.loads(explained().json())
-    parts = ["ops", "conversions", "fusions", "pick", "threads", "values", "sizes", "steps"]
+    parts = ["ops", "conversions", "fusions", "refused", "pick", "threads", "values"]
+    parts += ["sizes", "steps"]
     assert list(found) == parts
     for op in found["ops"]:
         assert op.keys() >= {"op", "node", "kernel", "place", "cost", "group", "rejected"}

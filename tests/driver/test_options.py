@@ -24,6 +24,14 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"passes": "fold-constants"}, "the option 'passes' has the wrong type"),
     ({"pin": "Conv_12"}, "the option 'pin' has the wrong type"),
     ({"pin": {"Conv_12": 1}}, "the option 'pin' has the wrong type"),
+    ({"autocast": ["nn.exp"]}, "the option 'autocast' has the wrong type"),
+    ({"autocast": {"f32": "nn.exp"}}, "the option 'autocast' has the wrong type"),
+    ({"autocast": {"f32": [1]}}, "the option 'autocast' has the wrong type"),
+    (
+        {"autocast": {"f31": ["nn.exp"]}},
+        "no lists for 'f31'\n  expected: one of f64, f32, f16, bf16",
+    ),
+    ({"autocast": {"i8": ["nn.exp"]}}, "no lists for 'i8'"),
     ({"max_weight_growth": 0.5}, "out of range\n  expected: a number from 1 on\n  found: 0.5"),
     ({"max_weight_growth": float("nan")}, "out of range"),
     ({"max_weight_growth": "2"}, "wrong type\n  expected: a number"),
@@ -49,7 +57,8 @@ def test_a_rare_option_by_itself(name: str) -> None:
 
 
 def test_checked_options_have_them() -> None:
-    rare = Options(kernels="-winograd", max_weight_growth=3, budget=1)
+    autocast = {"f32": ["nn.exp"]}
+    rare = Options(kernels="-winograd", max_weight_growth=3, budget=1, autocast=autocast)
     checked = make_options(options=rare, threads=2)
     assert (checked.kernels, checked.max_weight_growth, checked.budget) == ("-winograd", 3, 1)
     assert decoded(CheckedOptions, encoded(checked)) == checked
@@ -73,9 +82,11 @@ def test_flags() -> None:
     add_options(parser)
     line = "--pick measure --budget 2 --database t.json --kernels=-winograd --max-weight-growth 3"
     pins = ["--pin", "Conv_12=x86/f32/nchw", "--pin", "a=b=x86,kernel=conv"]
-    checked = options_of(parser.parse_args([*line.split(), *pins]))
+    lists = ["--autocast", "f32=nn.exp,nn.log", "--autocast", "bf16=a=b"]
+    checked = options_of(parser.parse_args([*line.split(), *pins, *lists]))
     pin = {"Conv_12": "x86/f32/nchw", "a=b": "x86,kernel=conv"}
-    expected = Options("measure", 2.0, "t.json", "-winograd", pin, max_weight_growth=3.0)
+    autocast = {"f32": ("nn.exp", "nn.log"), "bf16": ("a=b",)}
+    expected = Options("measure", 2.0, "t.json", "-winograd", pin, autocast, max_weight_growth=3.0)
     found = {each.name: getattr(checked, each.name) for each in dataclasses.fields(Options)}
     assert found == dataclasses.asdict(expected)
     help = " ".join(parser.format_help().split())

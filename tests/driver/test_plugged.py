@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,6 +39,33 @@ class Mine(ProgramPass):
 
 dialect = Dialect("mine", [], [])
 other = Dialect("other", [], [])
+"""
+
+
+PATTERNS = """
+from dataclasses import dataclass
+from xdsl.pattern_rewriter import GreedyRewritePatternApplier, PatternRewriteWalker, RewritePattern
+from tessella.dialects import nn
+from tessella.dialects.graph import weights_of
+from tessella.passes.kinds import ProgramPass
+from tessella.passes.patterns.nodes import AnyValue, op
+from tessella.passes.patterns.pattern import Pattern, becomes
+
+SHIFTED = Pattern("shifted", op(nn.AddOp, AnyValue("x"), 2.0), becomes(nn.NegOp, "x"))
+
+class NoAbs(RewritePattern):
+    def match_and_rewrite(self, op, rewriter, /):
+        if isinstance(op, nn.AbsOp):
+            rewriter.replace(op, [], [op.x])
+
+@dataclass(frozen=True)
+class Mine(ProgramPass):
+    name = "mine"
+    runs_before = "fuse-patterns"
+
+    def apply(self, ctx, op):
+        both = GreedyRewritePatternApplier([NoAbs(), SHIFTED.reading(weights_of(ctx))])
+        PatternRewriteWalker(both).rewrite_module(op)
 """
 
 
@@ -103,6 +131,17 @@ def test_a_pass_runs_where_what_it_declares_fits(
 ) -> None:
     install_pass(install, "runs_before = 'pick-kernels'", body)
     assert ("mine" in names([places])) == runs
+
+
+def test_a_pass_may_consist_of_patterns(install: Installer) -> None:
+    install("my_plugin", PATTERNS, {PASSES: {"mine": "my_plugin:Mine"}})
+
+    @tessella.jit
+    def f(x: Any) -> Any:
+        return np.abs(x) + 2
+
+    x = np.array([-1, 0, 3], np.float32)
+    np.testing.assert_array_equal(f(x), -x)
 
 
 def test_a_pass_without_a_spot_is_for_tessella_opt_alone(install: Installer) -> None:

@@ -20,9 +20,10 @@ from tessella.driver.options import make_options
 from tessella.driver.report import data, measured
 from tessella.driver.report.collect import program_graph, with_others
 from tessella.driver.report.data import OtherRuntime, Report
-from tessella.driver.report.dot import dot_lines, quoted
+from tessella.driver.report.dot import dot_lines
 from tessella.driver.report.files import read_report
 from tessella.frontends.compile import open_source
+from tessella.support.dot import quoted
 from tessella.support.errors import OptionError
 from tests.hostile.models import mixed
 from tests.tools.networks import classifier, network, open_batch

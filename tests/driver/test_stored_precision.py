@@ -82,11 +82,19 @@ def test_a_precision_without_native_code_is_refused(tmp_path: Path) -> None:
         tessella.compile(path, places=[f"{ARCH}/f8E4M3FN"])
 
 
-def test_floats_are_not_narrowed_to_a_smaller_range(tmp_path: Path) -> None:
+def test_floats_are_narrowed_to_a_smaller_range_only_if_it_is_listed_first(
+    tmp_path: Path,
+) -> None:
     onnx.save(gemm(), path := tmp_path / "model.onnx")
-    for places in ([f"{ARCH}/f16", f"{ARCH}/f32"], [f"{ARCH}/f16", ARCH]):
-        ops = tessella.compile(path, places=places).explain().ops
-        assert {op["place"].split("/")[1] for op in ops} == {"f32"}
+    grade = tessella.Options(pick="grade")
+    x = np.random.default_rng(6).standard_normal((5, 33), np.float32)
+    [expected] = run_onnxruntime(gemm(), {"x": x})
+    for precisions, storage in ((["f16", "f32"], "f16"), (["f32", "f16"], "f32")):
+        places = [f"{ARCH}/{precision}" for precision in precisions]
+        model = tessella.compile(path, places=places, options=grade)
+        product, relu = model.explain().ops
+        assert (product["storage"], relu["storage"]) == (storage, "f32")
+        np.testing.assert_allclose(model(x), expected, atol=4 * EPSILONS["f16"] * expected.max())
 
 
 ELEMENTS = {

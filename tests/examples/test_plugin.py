@@ -27,6 +27,15 @@ OP = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 }
 """
 
+OPERATORS = """
+<ir_version: 8, opset_import: ["": 18, "com.acme": 1]>
+operators (float[3, 8] x) => (float[3, 8] y, float[3, 8] z) {
+    y = com.acme.Squareplus<b = 2.0>(x)
+    gates = Neg(y)
+    z, weights = com.acme.Gated<axis = 0>(x, gates)
+}
+"""
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -67,6 +76,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
     path = tmp_path_factory.mktemp("run")
     onnx.save(made, path / "model.onnx")
+    onnx.save(onnx.parser.parse_model(OPERATORS), path / "operators.onnx")
     np.save(path / "x.npy", np.random.default_rng(1).standard_normal((3, 8)).astype(np.float32))
     (path / "x.mlir").write_text(OP)
     return path
@@ -94,7 +104,17 @@ def _result(places: str, stage: str) -> str:
     return f"{places}.{stage}.npy".replace("/", "")
 
 
+def of_operators(places: str) -> tuple[str, ...]:
+    """Run the model with operators of the plugin's domain."""
+    ends = [f"{name}=@{_result(places, name)}" for name in "yz"]
+    outputs = itertools.chain(*(("--output", end) for end in ends))
+    given = ("--places", places, "--input", "x=@x.npy")
+    return ("tessella.tools.cli", "run", "operators.onnx", *given, *outputs)
+
+
 COMMANDS: Mapping[str, Sequence[Sequence[str]]] = {
+    "check": [("tessella.tools.cli", "check", "operators.onnx")],
+    "operators": [*map(of_operators, PLACES)],
     "list": [("tessella.tools.opt", "--list-passes")],
     "op": [
         ("tessella.tools.opt", "x.mlir", "-p", "pick-kernels{target=avx2},acme-check-squareplus")
@@ -206,3 +226,47 @@ def test_its_product_is_a_rival(printed: Printed) -> None:
     [(out, _)] = printed["rival"]
     rejected = next(e["rejected"] for e in json.loads(out)["ops"] if e["node"] == "y")
     assert "acme-blas" in {entry["kernel"] for entry in rejected}
+
+
+def test_its_operators_are_supported(printed: Printed) -> None:
+    assert printed["check"] == [("supported; 5 ops, all native\n", "")]
+
+
+@pytest.mark.parametrize("places", PLACES)
+def test_the_results_of_its_operators(places: str, printed: Printed, folder: Path) -> None:
+    assert not any(err for _, err in printed["operators"])
+    x = np.load(folder / "x.npy").astype(np.float64)
+    y = (x + np.sqrt(x * x + 2)) / 2
+    weights = np.exp(-y) / np.exp(-y).sum(axis=0)
+    gated = x * weights
+    wanted = {"y": y, "z": (gated + np.sqrt(gated * gated + 4)) / 2}
+    for name, values in wanted.items():
+        np.testing.assert_allclose(np.load(folder / _result(places, name)), values, rtol=1e-5)
+
+
+STORED = """
+import ml_dtypes
+import numpy as np
+import tessella as ts
+
+x = np.random.default_rng(0).standard_normal((11, 3, 4, 5)).astype(np.float32) * 4
+wanted = x.astype(ml_dtypes.float8_e3m4)
+moved = ts.jit(lambda v: v.astype(ml_dtypes.float8_e3m4)[::-1])
+for found in (ts.ops.cast(x, to=ml_dtypes.float8_e3m4), moved(x)[::-1]):
+    assert found.dtype == wanted.dtype
+    np.testing.assert_array_equal(found.view(np.uint8), wanted.view(np.uint8))
+np.testing.assert_array_equal(moved(x).astype(np.float32), wanted[::-1].astype(np.float32))
+assert "tensor<11x3x4x5xf8E3M4>" in moved.lower(x).as_text("nn")
+
+at = ts.array(x, place="any/f32/chwn8")
+assert at.memory.size == 16 * 3 * 4 * 5
+np.testing.assert_array_equal(at.memory.reshape(3, 4, 5, 2, 8)[2, 1, 3, 1, 2], x[10, 2, 1, 3])
+y = ts.ops.add(ts.ops.relu(at), x)
+assert y.place.endswith("/f32/chwn8")
+np.testing.assert_array_equal(np.asarray(y), np.maximum(x, 0) + x)
+assert "relayout" not in ts.ops.relu.lower(at).as_text("placed")
+"""
+
+
+def test_its_element_and_its_layout(site: Path, folder: Path) -> None:
+    assert python(site, folder, "-c", STORED) == ""

@@ -127,6 +127,9 @@ SPECIAL: dict[type[NnOp], Example] = {
         (X, np.abs(normal(3, 4)), np.array([0, 0, 0])),
         {"sizes": (2, 3), "scale": 2.0, "samples": 2, "mode": "max", "half_pixel": False},
     ),
+    nn.MaxRoiPoolOp: Example(
+        (X, np.abs(normal(3, 4)), np.array([0, 0, 0])), {"sizes": (2, 3), "scale": 2.0}
+    ),
     nn.TreeEnsembleOp: Example(
         (normal(9, 3), np.array([0, np.nan, np.nan], np.float32), LINKS, normal(3, 2)),
         {"trees": 1, "levels": 1, "bits": 2, "aggregate": "sum"},

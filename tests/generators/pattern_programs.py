@@ -54,16 +54,17 @@ def _array(random: Random, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Arra
     return np.asarray(Choices(random).generator().standard_normal(shape), dtype)
 
 
-def spelled(random: Random, arrays: Mapping[str, Array], *nodes: Node) -> Graph:
-    """A program of the expressions, one after the other. Raises Unsuited where it cannot be.
+def spelled(random: Random, arrays: Mapping[str, Array], *patterns: Sequence[Node]) -> Graph:
+    """A program of the roots of patterns, one after the other. Raises Unsuited where it cannot be.
 
     Some of its inputs are weights, too.
     """
     g = GraphBuilder(**arrays)
-    parameters = [_array(random, a.shape, a.dtype) for a in list(arrays.values())[1:5]]
+    parameters = [_array(random, a.shape, a.dtype) for a in list(arrays.values())[1:7]]
     values = [*map(g.weight, parameters), *g.inputs.values()]
     given = len(values)
-    roots = [_Speller(g, random, values).spell(node) for node in nodes]
+    spellers = [(_Speller(g, random, values), roots) for roots in patterns]
+    roots = [speller.spell(root) for speller, nodes in spellers for root in nodes]
     # what lies inside a match has other readers in every third program
     read = random.choices(values[given:] or values, k=random.choice((0, 0, 1)))
     return g.graph(*roots, *read)
@@ -142,9 +143,26 @@ class _Speller:
                 else value
                 for part, value in zip(node.operands, operands, strict=True)
             ]
+        if kind in PARAMETERS:
+            operands = self._with_parameters(kind, operands)
         if kind.has_trait(Commutative) and self.random.random() < 0.5:
             operands.reverse()
         return self._made(kind, operands, node.where)
+
+    def _with_parameters(self, kind: type[NnOp], operands: list[SSAValue]) -> list[SSAValue]:
+        """The operands, with weights for those of the wrong shape."""
+        first, *others = operands
+        if len(known_shape(first)) < 3:
+            raise Unsuited
+        dtype = dtype_of(first.type)
+        shapes = PARAMETERS[kind](known_shape(first))
+        return [
+            first,
+            *(
+                x if known_shape(x) == shape else self.g.weight(_array(self.random, shape, dtype))
+                for x, shape in zip(others, shapes, strict=False)
+            ),
+        ]
 
     def _made(
         self,
@@ -230,6 +248,16 @@ def _clip(random: Random, shapes: Shapes) -> Mapping[str, PyValue]:
     return {"low": 0.0, "high": random.choice((1.0, 6.0))}
 
 
+def _filters(x: tuple[int, ...]) -> Shapes:
+    return [(2, x[1], 1), (2,)]
+
+
+PARAMETERS: Mapping[type[NnOp], Callable[[tuple[int, ...]], Shapes]] = {
+    nn.ConvOp: _filters,
+    nn.BatchNormOp: lambda x: [x[1:2]] * 4,
+}
+"""The shapes of further operands, by the shape of the first one."""
+
 SETTINGS: Mapping[type[NnOp], Settings] = {
     nn.MatmulOp: _flag("transpose_b"),
     nn.FcOp: _flag("transpose_w"),
@@ -246,5 +274,13 @@ SETTINGS: Mapping[type[NnOp], Settings] = {
     nn.ReshapeOp: _shape,
     nn.ExpandOp: _expanded,
     nn.ClipOp: _clip,
+    nn.ConvOp: lambda random, shapes: {
+        "pads": (random.randrange(2), 0), "strides": (random.choice((1, 2)),), "dilations": (1,),
+        "groups": 1,
+    },
+    nn.PadOp: lambda random, shapes: {
+        "low": (0, 0, 1), "high": (0, 0, random.randrange(3)), "mode": "constant", "value": 0.0,
+    },
+    nn.BatchNormOp: lambda random, shapes: {"epsilon": 9.0},
     nn.HardSigmoidOp: lambda random, shapes: {"alpha": 1 / 6, "beta": 0.5},
 }  # fmt: skip

@@ -59,7 +59,8 @@ def test_what_is_no_model(thing: Any) -> None:
 # ** options **
 
 OPTIONS: list[tuple[str, dict[str, Any]]] = [
-    *(("places must be given as a list", {"places": p}) for p in (3, "x86", b"host", [], {"host"})),
+    *(("places must be given as a list", {"places": p}) for p in (3, b"host", [], {"host"})),
+    *(("unknown list of places", {"places": p}) for p in ("x86", "", ["moble"])),
     *(("a place is a text", {"places": [p]}) for p in (None, 3, b"host", ["host"])),
     *(("option 'target' has the wrong type", {"target": t}) for t in (3, ["avx2"], b"avx2")),
     *(("option 'options' has the wrong type", {"options": o}) for o in ({}, 0, "cost")),

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto
@@ -18,7 +19,7 @@ from tessella.dialects.interpret import interpret
 from tessella.driver.build.build import lower
 from tessella.driver.options import make_options
 from tessella.runtime.host import run
-from tessella.support.errors import ExecutionError
+from tessella.support.errors import ExecutionError, ShapeError
 from tests.frontends.onnx.models import one_node
 from tests.native import EVERYWHERE, RUNNABLE, GraphBuilder, build
 
@@ -208,3 +209,56 @@ def test_a_region_of_no_image_is_refused() -> None:
         model = tessella.compile(proto)
         with pytest.raises(ExecutionError, match="RoiAlign_0"):
             model.run(None, {**feeds, "batches": np.array([0, 1, 3, 2])})
+
+
+HOST: dict[str, Any] = {"places": ("host",)}
+
+
+def _pooled(feeds: dict[str, Array], scale: float, *sizes: int, opset: int = 16) -> onnx.ModelProto:
+    """A MaxRoiPool over images and regions, which begin with the number of their image."""
+    return one_node("MaxRoiPool", feeds, opset=opset, pooled_shape=sizes, spatial_scale=scale)
+
+
+def _numbered(feeds: dict[str, Array]) -> dict[str, Array]:
+    """The operands of a MaxRoiPool, of those of a RoiAlign."""
+    first = feeds["batches"][:, None].astype(np.float32)
+    return {"x": feeds["x"], "rois": np.concatenate([first, feeds["rois"]], 1)}
+
+
+@pytest.mark.parametrize("scale, sizes", [(0.5, (3, 4)), (1.0, (7, 2)), (3.0, (1, 1))])
+def test_maxima_of_regions(scale: float, sizes: tuple[int, int]) -> None:
+    feeds = _numbered(_regions(19, seed=4))
+    feeds["rois"][3:5, 1:] = [[2.5, -0.5, 3.5, 2.5], [-40, -30, -20, -10]]
+    proto = _pooled(feeds, scale, *sizes)
+    session: Any = onnxruntime.InferenceSession(proto.SerializeToString())
+    (wanted,) = session.run(None, feeds)
+    newest = _pooled(feeds, scale, *sizes, opset=22)
+    for options in (HOST, *({"target": target} for target in RUNNABLE)):
+        model = tessella.compile(newest, **options)
+        np.testing.assert_array_equal(model.run(None, feeds)[0], wanted)
+        assert bool(model.explain().coverage.in_numpy) == (options is HOST)
+
+
+def test_maxima_of_special_regions() -> None:
+    """A region that is beyond all numbers, or is no number, has the pixels that are inside."""
+    x = np.arange(24, dtype=np.float32).reshape(1, 1, 4, 6)
+    x[0, 0, 3] = -np.inf, -np.inf, np.nan, -1, 0, -0.0
+    big = np.finfo(np.float32).max
+    rois = [[0, -big, -big, big, big], [0, 1, 0, 2, np.inf], [0, np.nan, 0, 2, 2], [0, 0, 3, 1, 3]]
+    feeds = {"x": x, "rois": np.array(rois, np.float32)}
+    proto = _pooled(feeds, 1.0, 1, 1)
+    results = [tessella.compile(proto, **kept).run(None, feeds)[0] for kept in ({}, HOST)]
+    np.testing.assert_array_equal(*results)
+    assert np.isnan(results[0][:2]).all()
+    assert results[0].ravel()[2:].tolist() == [0, -np.inf]
+    for options in ({}, HOST):
+        model = tessella.compile(proto, **options)
+        feeds["rois"][3, 0] = 1
+        with pytest.raises(ExecutionError, match="MaxRoiPool_0"):
+            model.run(None, feeds)
+
+
+def test_a_region_of_four_numbers_is_refused() -> None:
+    feeds = {"x": np.zeros((1, 1, 4, 4), np.float32), "rois": np.zeros((2, 4), np.float32)}
+    with pytest.raises(ShapeError, match="a region does not have 5 numbers"):
+        tessella.compile(_pooled(feeds, 1.0, 1, 1))

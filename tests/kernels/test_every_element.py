@@ -107,6 +107,7 @@ CASES: Sequence[Case] = (
         [IMAGE, ("T", 3, 4), ("zeros", 3)],
         {"sizes": (2, 3), "scale": 1.0, "samples": 2, "mode": "avg", "half_pixel": True},
     ),
+    (nn.MaxRoiPoolOp, [IMAGE, ("T", 3, 4), ("zeros", 3)], {"sizes": (2, 3), "scale": 2.0}),
     (
         nn.TreeEnsembleOp,
         [MATRIX, ("T", 9), ("index", 9), ("T", 9, 3)],

@@ -15,6 +15,7 @@ from xdsl.rewriter import Rewriter
 from xdsl.transforms.canonicalize import CanonicalizePass
 
 from tessella.dialects.nn.elementwise import AbsOp, NegOp, ReluOp
+from tessella.dialects.place import parse_place
 from tessella.driver.stages.stage_file import stage_context
 from tessella.passes.infer_shapes import InferShapesPass
 from tessella.passes.kinds import (
@@ -22,7 +23,7 @@ from tessella.passes.kinds import (
     Kind,
     ProgramPass,
     StatementPass,
-    asked_devices,
+    asked_places,
     declared,
     running,
     why_skipped,
@@ -51,6 +52,19 @@ class Excluded(Program):
 class Needy(Program):
     name = "needy"
     needed_kernels = ("nn.matmul", "nn.conv/conv")
+
+
+class Placed(Program):
+    name = "placed"
+    needed_kernels = ("nn.conv/conv at x86/f32/nhwc",)
+
+
+NEEDS_NHWC = "it needs kernels of nn.conv/conv at x86/f32/nhwc, and none is on x86"
+
+
+class Nowhere(Program):
+    name = "nowhere"
+    needed_kernels = ("nn.relu/relu at x86/f4E2M1FN",)
 
 
 class Hopeless(Program):
@@ -82,19 +96,32 @@ def test_every_pass_of_ours_declares_its_kind(name: str) -> None:
         (Needy, ["x86"], None),
         (Needy, ["opencl", "arm"], None),
         (Needy, ["host"], "it needs kernels of nn.matmul, nn.conv/conv, and none is on host"),
+        (Placed, ["x86"], None),
+        (Placed, ["x86/f32/nchw", "x86/f32/nhwc"], None),
+        (
+            Placed,
+            ["x86/f32/nchw"],
+            NEEDS_NHWC,
+        ),
+        (Placed, ["x86/f16", "arm"], f"{NEEDS_NHWC}, arm"),
+        (
+            Nowhere,
+            ["x86"],
+            "it needs kernels of nn.relu/relu at x86/f4E2M1FN, and none is on x86",
+        ),
         (Hopeless, ["x86"], "it needs kernels of nn.conv/winograd, nn.none, and none is on x86"),
     ],
 )
 def test_why_a_pass_is_skipped(
     step: type[ModulePass], targets: list[str], reason: str | None
 ) -> None:
-    assert why_skipped(step, targets, named=False) == reason
+    assert why_skipped(step, list(map(parse_place, targets)), named=False) == reason
 
 
 def test_debug_passes_run_where_they_are_named() -> None:
     reason = "it is a debug pass, and TESSELLA_DEBUG_PASSES does not name it"
-    assert why_skipped(PrintOpStatsPass, ["x86"], named=False) == reason
-    assert why_skipped(PrintOpStatsPass, ["x86"], named=True) is None
+    assert why_skipped(PrintOpStatsPass, [parse_place("x86")], named=False) == reason
+    assert why_skipped(PrintOpStatsPass, [parse_place("x86")], named=True) is None
 
 
 def test_kinds() -> None:
@@ -104,32 +131,32 @@ def test_kinds() -> None:
 
 
 @pytest.mark.parametrize(
-    "places, targets",
+    "places, asked",
     [
-        ("x86/f32/nhwc x86/f32 x86 host", ["x86"]),
-        ("opencl/f16/image arm/f32 host", ["opencl", "arm"]),
-        ("host", ["host"]),
-        ("host x86/f32", ["host", "x86"]),
-        ("any/f32 x86 arm", ["x86", "arm"]),
+        ("x86/f32/nhwc x86/f32 x86 host", "x86/f32/nhwc x86/f32 x86"),
+        ("opencl/f16/image arm/f32 host", "opencl/f16/image arm/f32"),
+        ("host", "host"),
+        ("host x86/f32", "host x86/f32"),
+        ("any/f32 x86 arm", "x86/f32 x86 arm"),
     ],
 )
-def test_the_host_after_other_places_is_no_target(places: str, targets: list[str]) -> None:
-    assert asked_devices(places.split(), "x86") == targets
+def test_the_host_after_other_places_is_not_asked_for(places: str, asked: str) -> None:
+    assert asked_places(places.split(), "x86") == list(map(parse_place, asked.split()))
 
 
 def test_places_are_checked() -> None:
     with pytest.raises(OptionError):
-        asked_devices(["nowhere/f32"], "x86")
+        asked_places(["nowhere/f32"], "x86")
 
 
 def test_the_log_says_what_is_skipped(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = [Bound(), Excluded(), PrintOpStatsPass()]
-    assert running(steps, ["arm"], named=["print-op-stats"]) == steps[1:]
+    assert running(steps, [parse_place("arm")], named=["print-op-stats"]) == steps[1:]
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(KNOBS, "log_passes", True)
-    assert running(steps, ["cuda"], named=[]) == []
+    assert running(steps, [parse_place("cuda")], named=[]) == []
     assert capsys.readouterr().err.splitlines() == [
         "bound is skipped: it is for x86, opencl, and the places are on cuda",
         "excluded is skipped: it is not for cuda",

@@ -24,7 +24,9 @@ def test_every_command_that_compiles_takes_them(name: str) -> None:
 
 
 def test_no_other_command_compiles() -> None:
-    assert COMMANDS.keys() - COMPILING == {"quantize", "reduce", "targets", "cache"}
+    assert COMMANDS.keys() - COMPILING == {
+        *("batch", "quantize", "reduce", "serve", "targets", "cache")
+    }
 
 
 @pytest.mark.parametrize("name", ["run", "bench --repeat 1", "diff --against numpy", "bisect"])

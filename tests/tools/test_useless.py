@@ -48,6 +48,7 @@ REFUSED: Mapping[str, str] = {
     "tune model.onnx --pick cost": "unrecognized arguments: --pick cost",
     "tune --merge other.json --shape x=1": "nothing is measured without a model",
     "tune --merge other.json --budget 1": "found: --budget",
+    "tune model.onnx --workers 3": "this process measures all ops",
     "bisect model.onnx --json --lines 3": "JSON has all lines",
     "compile model.onnx --emit c -o z.foo": "expected: a name that ends in .o",
     "compile model.onnx --emit c -o z": "expected: a name that ends in .o",

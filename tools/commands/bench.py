@@ -22,10 +22,10 @@ from tessella.tools import peers
 from tessella.tools.bars import Bar, check_matplotlib, draw_bars
 from tessella.tools.commands.dims import openness_of
 from tessella.tools.commands.inputs import add_inputs, feeds_of
+from tessella.tools.commands.numbers import count
 from tessella.tools.commands.shared import (
     add_model,
     add_options,
-    count,
     options_of,
 )
 from tessella.tools.commands.useless import COMPILED

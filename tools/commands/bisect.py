@@ -26,11 +26,11 @@ from tessella.support.ir_diff import ir_diff
 from tessella.tools.commands.compare import add_tolerance, beyond_rounding
 from tessella.tools.commands.dims import check_one_size
 from tessella.tools.commands.inputs import add_inputs, feeds_of
+from tessella.tools.commands.numbers import count
 from tessella.tools.commands.shared import (
     add_model,
     add_options,
     check_stage_ahead,
-    count,
     options_of,
 )
 from tessella.tools.commands.useless import Useless

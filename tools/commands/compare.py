@@ -11,7 +11,7 @@ from tessella.dialects.nn.core import Array
 from tessella.runtime.elements import as_own, element_of, widened
 from tessella.support.elements import ELEMENTS, FLOATS
 from tessella.tools.commands.arrays import difference
-from tessella.tools.commands.shared import amount
+from tessella.tools.commands.numbers import amount
 
 ROUNDING: Mapping[str, float] = {
     "f64": 1e-9,

@@ -10,9 +10,9 @@ from tessella.dialects.nn.core import Array
 from tessella.support.errors import OptionError
 from tessella.tools.commands.arrays import make_array, read_array
 from tessella.tools.commands.dims import known_shapes
+from tessella.tools.commands.numbers import count
 from tessella.tools.commands.shared import (
     assignments,
-    count,
     missing_shape,
     parse_shape,
 )

@@ -9,7 +9,8 @@ from pathlib import Path
 from tessella.driver.stages.stages import stage_of
 from tessella.frontends.compile import open_source
 from tessella.support.errors import OptionError
-from tessella.tools.commands.shared import add_options, amount, given_options
+from tessella.tools.commands.numbers import amount
+from tessella.tools.commands.shared import add_options, given_options
 from tessella.tools.commands.useless import COMPILING, Useless
 
 EPILOG = """\

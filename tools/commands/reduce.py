@@ -20,7 +20,8 @@ from tessella.driver.stages.stage_file import replace_file
 from tessella.driver.stages.stages import stage_of
 from tessella.frontends.compile import open_source
 from tessella.support.errors import OptionError
-from tessella.tools.commands.shared import add_model, amount, assignments, parse_shape, pattern
+from tessella.tools.commands.numbers import amount
+from tessella.tools.commands.shared import add_model, assignments, parse_shape, pattern
 
 if TYPE_CHECKING:
     import onnx

@@ -17,10 +17,11 @@ from tessella.driver.option_docs import OptionRow
 from tessella.driver.options import CheckedOptions, CompileOptions, Options, make_options
 from tessella.driver.stages.stages import STAGES
 from tessella.frontends.compile import open_source
-from tessella.passes.pick.choices import FALLBACKS, split_pin
+from tessella.passes.pick.choices import FALLBACKS, split_list, split_pin
 from tessella.runtime.elements import converted, dtype_named
 from tessella.support.errors import InputError, OptionError
 from tessella.tools.commands.arrays import read_array
+from tessella.tools.commands.numbers import amount
 from tessella.tools.time_report import time_report
 
 Shape = tuple[int, ...]
@@ -54,24 +55,6 @@ def add_values(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def count(text: str) -> int:
-    """Parse a nonnegative integer."""
-    if not (text.isascii() and text.isdigit() and len(text) < 16):
-        raise argparse.ArgumentTypeError(f"expected a whole number from 0 on, found {text!r}")
-    return int(text)
-
-
-def amount(text: str) -> float:
-    """Parse a nonnegative number."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not number >= 0:
-        raise argparse.ArgumentTypeError(f"expected a number from 0 on, found {text!r}")
-    return number
-
-
 def pattern(text: str) -> re.Pattern[str]:
     """Parse a regular expression."""
     try:
@@ -95,7 +78,8 @@ def add_options(parser: argparse.ArgumentParser, *, left_out: Collection[str] = 
         "places": {
             "type": _places,
             "metavar": "A,B",
-            "help": "places where kernels may run; their order decides between similar costs",
+            "help": "places where kernels may run, or names of lists, such as mobile; their order "
+            "decides between similar costs",
         },
         "target": {
             "metavar": "NAME",
@@ -129,7 +113,8 @@ def _kind(row: OptionRow) -> Mapping[str, Any]:
     if row.choices:
         return {"choices": row.choices}
     if row.is_mapping:
-        return {"metavar": row.metavar, "action": "append", "type": split_pin}
+        parse = split_list if row.has_lists else split_pin
+        return {"metavar": row.metavar, "action": "append", "type": parse}
     return {"metavar": row.metavar, "type": float if row.is_number else str}
 
 
@@ -164,7 +149,7 @@ def given_options(args: argparse.Namespace, target: str | None = None) -> Compil
 
 def _value(given: Any) -> Any:
     """Return the value of a flag; a flag that is given several times has pairs."""
-    return dict(cast(list[tuple[str, str]], given)) if isinstance(given, list) else given
+    return dict(cast(list[tuple[str, Any]], given)) if isinstance(given, list) else given
 
 
 def options_of(args: argparse.Namespace, target: str | None = None) -> CheckedOptions:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from tessella.driver.tune.tune import Measurement, tune
+from tessella.driver.options import CheckedOptions
+from tessella.driver.tune.tune import WHOLE, Measurement, tune
 from tessella.runtime.explain_types import duration
 from tessella.support.columns import aligned
 from tessella.support.errors import OptionError
 from tessella.targets import database, machine
 from tessella.tools.commands.dims import check_one_size, open_graph
+from tessella.tools.commands.numbers import count
 from tessella.tools.commands.shared import (
     add_model,
     add_options,
@@ -20,10 +26,12 @@ from tessella.tools.commands.shared import (
 )
 from tessella.tools.commands.useless import Useless
 from tessella.tools.progress import shown
+from tessella.tools.spread import ENGINES
 
 EPILOG = """\
   tessella tune model.onnx --budget 60 -o times.json
   tessella tune --merge theirs.json -o times.json
+  tessella tune model.onnx --engine ray --workers 8 -o times.json
   TESSELLA_DB=times.json tessella run model.onnx
 """
 
@@ -35,7 +43,13 @@ USELESS = (
         "leave --threads out: the times count for any number",
     ),
     Useless(
-        ("shape", "value", "dim", "budget", "places", "target", "timeout"),
+        ("workers",),
+        lambda args: args.engine is None,
+        "this process measures all ops",
+        "add --engine processes or --engine ray",
+    ),
+    Useless(
+        ("engine", "shape", "value", "dim", "budget", "places", "target", "timeout"),
         lambda args: args.model is None,
         "nothing is measured without a model",
         "name the MODEL, or leave these options out to --merge only",
@@ -67,6 +81,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="add the times of another database; the better measured ones stay",
     )
+    parser.add_argument(
+        "--engine",
+        choices=[*ENGINES],
+        help="measure on several processes of this machine, or of a Ray cluster",
+    )
+    parser.add_argument(
+        "--workers", type=count, default=2, metavar="N", help="their number (2); each has --budget"
+    )
     add_options(parser, left_out=("pick", "database"))
 
 
@@ -79,16 +101,52 @@ def run(args: argparse.Namespace) -> int:
     options = options_of(args)
     _merge(options.database, args.merge)
     if args.model is not None:
-        graph = open_graph(opened(args), args)
-        if graph.stage != "nn":
-            raise OptionError("the kernels of the model are picked already", found=graph.stage)
-        with shown(wanted=not args.verbose) as progress:
-            made = tune(graph, options, options.budget, progress)
+        made = _spread(args, options) if args.engine else _measured(args, options, WHOLE)
         print("\n".join(table(made)))
         if "measured" not in machine.sources().values():
             print(UNMEASURED)
     print(f"the times are in {options.database}")
     return 0
+
+
+def _measured(
+    args: argparse.Namespace, options: CheckedOptions, share: tuple[int, int]
+) -> Sequence[Measurement]:
+    graph = open_graph(opened(args), args)
+    if graph.stage != "nn":
+        raise OptionError("the kernels of the model are picked already", found=graph.stage)
+    with shown(wanted=not args.verbose) as progress:
+        return tune(graph, options, options.budget, progress, share)
+
+
+def measured_share(
+    args: argparse.Namespace, known: bytes, share: tuple[int, int]
+) -> tuple[Sequence[Measurement], bytes]:
+    """Measure a share of the ops in this process, except for times that the database with the
+    content ``known`` has. Returns the measurements, and the content of the new database."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "times.json"
+        path.write_bytes(known)
+        made = _measured(args, replace(options_of(args), database=str(path)), share)
+        return made, path.read_bytes()
+
+
+def _spread(args: argparse.Namespace, options: CheckedOptions) -> Sequence[Measurement]:
+    """Measure the ops on several workers, and merge their databases as they finish."""
+    if args.workers < 1:
+        raise OptionError("--workers is too small", expected="1 or more")
+    file = Path(options.database)
+    database.update(file, database.Database())
+    sent = argparse.Namespace(**vars(args))
+    sent.model = str(Path(args.model).resolve())
+    work = partial(measured_share, sent, file.read_bytes())
+    made: list[Measurement] = []
+    for found, content in ENGINES[args.engine](
+        work, [(number, args.workers) for number in range(args.workers)]
+    ):
+        database.update(file, database.parse(content))
+        made += found
+    return made
 
 
 def _merge(path: str, others: Sequence[str]) -> None:

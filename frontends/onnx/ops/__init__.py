@@ -34,13 +34,13 @@ from tessella.frontends.onnx.ops import (
     strings,
     training,
 )
+from tessella.frontends.onnx.plugged import find_contributed, missing
 from tessella.frontends.onnx.registry import (
     VersionedConverter,
     contributed_ops,
     covers,
     entries,
     find,
-    find_contributed,
     refused_ops,
 )
 
@@ -52,6 +52,7 @@ __all__ = [
     "entries",
     "find",
     "find_contributed",
+    "missing",
     "refused_ops",
 ]
 

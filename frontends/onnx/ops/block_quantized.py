@@ -33,7 +33,7 @@ LEAST = 1e-30
 """The least magnitude by which activations are quantized, so that zeros stay zeros."""
 
 
-@contributed("MatMulNBits", accuracy_level=0, bits=4, weight_prepacked=0)
+@contributed("MatMulNBits", reads=(1, 3), accuracy_level=0, bits=4, weight_prepacked=0)
 def matmul_n_bits(call: Call) -> Value:
     """Emit a product with a matrix of integers in blocks. With accuracy level 4, the rows are
     quantized to signed bytes in the same blocks."""
@@ -131,7 +131,14 @@ def _quantized(rows: Value, blocks: int) -> Value:
 # ** tables **
 
 
-@contributed("GatherBlockQuantized", bits=4, block_size=128, gather_axis=0, quantize_axis=1)
+@contributed(
+    "GatherBlockQuantized",
+    reads=(0, 3),
+    bits=4,
+    block_size=128,
+    gather_axis=0,
+    quantize_axis=1,
+)
 def gather_block_quantized(call: Call) -> Value:
     """Emit slices of a table of integers in blocks, as floats. Only the gathered integers are
     unpacked. Unlike in ONNX Runtime, an index out of range is an error."""
@@ -209,7 +216,7 @@ TABLES: Sequence[tuple[float, ...]] = ((*FP4, *(-x for x in FP4)), NF4)
 quantiles of the normal distribution (bitsandbytes)."""
 
 
-@contributed("MatMulBnb4", quant_type=1, training_mode=0, transB=1)
+@contributed("MatMulBnb4", reads=(1, 2), quant_type=1, training_mode=0, transB=1)
 def matmul_bnb4(call: Call) -> Value:
     """Emit a product with a matrix of floats of four bits. It becomes a matrix of floats if it is
     not transposed, or if blocks do not end with its rows."""

@@ -60,7 +60,11 @@ def gelu(call: Call) -> Value:
 @converts("Swish", 24, 24)
 def swish(call: Call) -> Value:
     """Emit x * sigmoid(alpha * x)."""
-    x, alpha = call.x, call.number("alpha")
+    return swish_of(call.x, call.number("alpha"))
+
+
+def swish_of(x: Value, alpha: float) -> Value:
+    """Emit x * sigmoid(alpha * x)."""
     return x.op(nn.SiluOp) if alpha == 1 else x * (x * alpha).op(nn.SigmoidOp)
 
 

@@ -74,7 +74,9 @@ def adam(call: Call) -> Values:
     return _updated(call, 4, update)
 
 
-@converts(TITLE, 1, 1, note="of elementwise ops, products, reductions and moves of elements")
+@converts(
+    TITLE, 1, 1, note="of elementwise ops, products, convolutions, reductions and moves of elements"
+)
 def gradient(call: Call) -> Values:
     """Emit the gradients of a value, at operands that stand for the values that ``xs`` and ``zs``
     name, with respect to those of ``xs``."""

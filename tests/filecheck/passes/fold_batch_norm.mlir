@@ -36,8 +36,8 @@ func.func @conv_bias(%x: tensor<1x3x4x4xf32>) -> tensor<1x2x4x4xf32> {
 // CHECK-NEXT:    %[[M:.*]] = nn.mul %s, %[[F]] {node = "n.b"}
 // CHECK-NEXT:    %[[B:.*]] = nn.sub %s, %[[M]] {node = "n.b"}
 // CHECK-NEXT:    %[[FR:.*]] = nn.reshape %[[F]] shape [2, 1, 1] {node = "n.w"}
-// CHECK-NEXT:    %[[Y:.*]] = nn.mul %c, %[[FR]] {node = "n"}
 // CHECK-NEXT:    %[[BR:.*]] = nn.reshape %[[B]] shape [2, 1, 1] {node = "n.b"}
+// CHECK-NEXT:    %[[Y:.*]] = nn.mul %c, %[[FR]] {node = "n"}
 // CHECK-NEXT:    %y = nn.add %[[Y]], %[[BR]] {node = "n"}
 // CHECK-NEXT:    func.return %c, %y
 func.func @two_uses(%x: tensor<1x3x4x4xf32>) -> (tensor<1x2x4x4xf32>, tensor<1x2x4x4xf32>) {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,6 +55,18 @@ CASES = [
     Case("MatMul", [draw(2, 2, 3), draw(3, 4)]),
     Case("MatMul", [draw(3), draw(3, 4)]),
     Case("Gemm", [X, draw(4, 3), draw(4)], attributes={"transB": 1, "alpha": 0.5}),
+    Case("Conv", [draw(2, 3, 4), draw(2, 3, 2)]),
+    Case(
+        "Conv",
+        [draw(1, 4, 5, 6), draw(2, 2, 3, 2), draw(2)],
+        attributes={"strides": [2, 3], "pads": [1, 0, 2, 1], "dilations": [1, 2], "group": 2},
+    ),
+    Case("Conv", [draw(1, 1, 5, 5), draw(1, 1, 2, 2)], attributes={"strides": [3, 3]}),
+    Case(
+        "ConvTranspose",
+        [draw(1, 2, 3, 2), draw(2, 3, 3, 2), draw(3)],
+        attributes={"strides": [2, 1], "pads": [1, 0, 0, 1], "output_padding": [1, 0]},
+    ),
     *(
         Case(op, [draw(2, 3, 2)], [AXES], {"keepdims": keepdims})
         for op in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin")
@@ -182,6 +196,24 @@ def test_the_gradient_of_erf() -> None:
     x = FEEDS["x"]
     [found] = run(differentiated(proto, ["x"], "y"), {"x": x})
     np.testing.assert_allclose(found, 2 / np.sqrt(np.pi) * np.exp(-x * x), rtol=1e-12)
+
+
+def test_the_gradient_of_a_large_kernel_is_refused() -> None:
+    """That of the image is not."""
+    feeds = {"x": draw(1, 1, 13, 14), "w": draw(1, 1, 12, 12)}
+    proto = model(
+        [helper.make_node("Conv", ["x", "w"], ["y"])],
+        [value(name, x.shape, np.float64) for name, x in feeds.items()],
+        [value("y", [1, 1, 2, 3], np.float64)],
+    )
+    with pytest.raises(UnsupportedError, match="with a kernel of more than 128 elements"):
+        run(differentiated(copy.deepcopy(proto), ["x", "w"], "y"), feeds)
+    [found] = run(differentiated(proto, ["x"], "y"), feeds)
+    wanted = sum(
+        np.pad(feeds["w"], [(0, 0), (0, 0), (i, 1 - i), (j, 2 - j)])
+        for i, j in itertools.product(range(2), range(3))
+    )
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
 
 
 def test_errors() -> None:

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from xdsl.ir import SSAValue
 
+import tessella
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
 from tessella.passes.fuse_patterns import FusePatternsPass
+from tests.models import run_onnxruntime
 from tests.native import Array
 from tests.passes.harness import GraphBuilder, check, names, ops, sample
 from tests.passes.patterns import spelling
@@ -179,6 +181,9 @@ SPELLINGS: dict[str, tuple[str, list[str], dict[str, Array]]] = {
         "r = Reshape(x, s) a = MatMul(r, w) y = Reshape(a, t)", ["matmul"], X3,
     ),
     "scaled, then shifted": ("a = MatMul(x, w) c = Mul(a, b) y = Add(c, b)", ["fc"], X3),
+    "a scale before the product": (
+        "s = Mul(x, 0.25f) t = Div(s, 3.0f) a = MatMul(t, w) y = Add(a, b)", ["fc"], X3,
+    ),
     "with gelu and residual": (
         "a = MatMul(x, w) c = Add(a, b) d = Div(c, 1.4142135f) e = Erf(d) f = Add(e, 1.0f) "
         "g = Mul(c, f) h = Mul(g, 0.5f) y = Add(h, skip)",
@@ -192,6 +197,42 @@ def test_spelling(name: str) -> None:
     body, expected, inputs = SPELLINGS[name]
     model = spelling.check(body, expected, inputs, LAYER)
     assert len(spelling.kernels_of(model)) == 1
+
+
+@pytest.mark.parametrize("columns, ops", [
+    (8, ["matmul", "slice", "slice", "slice", "mul", "add"]),
+    (96, ["matmul", "matmul", "matmul", "mul", "add"]),
+])  # fmt: skip
+def test_products_of_one_operand(columns: int, ops: list[str]) -> None:
+    """They become one where the copies of its parts cost less than reading the operand again."""
+    weights = {name: sample(i, 512, columns) for i, name in enumerate("uvw")}
+    body = "a = MatMul(x, u) b = MatMul(x, v) c = MatMul(x, w) d = Mul(a, b) y = Add(d, c)"
+    inputs = {"x": sample(9, 64, 512)}
+    proto = spelling.onnx_model(body, inputs, weights)
+    placed = tessella.compile(proto, target="avx2").as_text("placed")
+    assert spelling.ops_in(placed) == ops
+    [found] = tessella.compile(proto).run(None, inputs)
+    [wanted] = run_onnxruntime(proto, inputs)
+    np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3 * abs(wanted).max())
+
+
+def test_parts_of_one_product() -> None:
+    weights = {name: sample(i, 4, 6) for i, name in enumerate("uvw")}
+    weights |= {f"{name}0": sample(i, 6) for i, name in enumerate("uvw", 3)}
+    arrays = {"x": sample(9, 5, 4), **weights}
+
+    def make() -> Graph:
+        g = GraphBuilder(x=arrays["x"])
+        layers = [
+            g.op(nn.FcOp, [g.inputs["x"], *(g.weight(arrays[n]) for n in (w, f"{w}0"))],
+                 transpose_w=False)
+            for w in "uvw"
+        ]  # fmt: skip
+        return g.graph(*layers)
+
+    graph = check(make, {"x": arrays["x"]}, FusePatternsPass())
+    found = [name for name in names(graph) if name not in ("weight", "concat")]
+    assert found == ["fc", "slice", "slice", "slice"]
 
 
 def test_a_product_is_no_bias_of_itself() -> None:

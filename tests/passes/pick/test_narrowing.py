@@ -16,7 +16,7 @@ from tessella.dialects.nn.core import NnOp
 from tessella.dialects.nn.elementwise import OPS as ELEMENTWISE
 from tessella.passes.fuse_elementwise import FuseElementwisePass
 from tessella.passes.move_casts import MoveCastsPass
-from tessella.passes.pick.narrowing import narrowed, narrowing_of
+from tessella.passes.pick.narrowing import keeps_range, narrowed, narrowing_of
 from tests.passes.harness import GraphBuilder, ops, sample
 from tests.passes.pick.programs import pick
 
@@ -65,6 +65,24 @@ def test_products_are_narrowed_and_what_lies_between_them() -> None:
         ("tanh", "f32"),
         ("softmax", "f32"),
     ]
+
+
+@pytest.mark.parametrize(
+    "places, found",
+    [
+        (("x86/f16/nhwc", "x86/f32/nhwc"), "f16"),
+        (("x86/f16", "x86"), "f16"),
+        (("x86/bf16/nhwc", "x86/f16/nhwc", "x86/f32/nhwc"), "bf16"),
+        (("x86/f32/nhwc", "x86/f16/nhwc"), "f32"),
+        (("x86", "x86/f16"), "f32"),
+    ],
+)
+def test_a_smaller_range_is_taken_if_it_is_listed_first(
+    places: tuple[str, ...], found: str
+) -> None:
+    picked = dict(precisions(pick(network(), *places, strategy="grade")))
+    assert {picked[name] for name in ("conv", "max_pool", "matmul")} == {found}
+    assert {picked[name] for name in ("mul", "reduce_mean", "softmax", "tanh")} == {"f32"}
 
 
 def reasons(graph: Graph) -> dict[str, str | None]:
@@ -150,20 +168,28 @@ def test_costs_decide_what_is_narrowed() -> None:
 
 
 @pytest.mark.parametrize(
-    "precision, floats, holds",
+    "precision, floats, is_narrowed, ranged",
     [
-        ("bf16", ["f32"], True),
-        ("f16", ["f32"], False),
-        ("bf16", ["f64"], False),
-        ("bf16", ["f16"], False),
-        ("f32", ["f64"], False),
-        ("bf16", ["f32", "f64"], False),
+        ("bf16", ["f32"], True, True),
+        ("f16", ["f32"], True, False),
+        ("bf16", ["f64"], False, False),
+        ("bf16", ["f16"], False, False),
+        ("f32", ["f64"], False, False),
+        ("bf16", ["f32", "f64"], False, False),
     ],
 )
-def test_elements_are_narrowed_to_those_of_the_same_range(
-    precision: str, floats: list[str], holds: bool
+def test_elements_are_narrowed_to_storage_of_their_own_arithmetic(
+    precision: str, floats: list[str], is_narrowed: bool, ranged: bool
 ) -> None:
-    assert narrowed(precision, floats) == holds
+    assert narrowed(precision, floats) == is_narrowed
+    assert keeps_range(precision, floats) == ranged
+
+
+def test_doubles_are_not_narrowed_by_the_order() -> None:
+    g = GraphBuilder(x=sample(0, 4, 8).astype(np.float64))
+    w = g.weight(sample(1, 8, 3).astype(np.float64))
+    graph = g.graph(g.op(nn.MatmulOp, [g.inputs["x"], w], **PRODUCT))
+    assert precisions(pick(graph, "x86/f16", "x86/f32", "x86")) == [("matmul", "f64")]
 
 
 def test_the_place_of_bf16_alone_takes_all_ops() -> None:

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import argparse
+import logging
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.ir import Operation
 
 from tessella import targets
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
 from tessella.dialects.layout import IMAGE, NCHW, NHWC, Layout
 from tessella.dialects.nn.core import NnOp
-from tessella.dialects.place import PlaceAttr
+from tessella.dialects.place import PlaceAttr, parse_place, place_of
+from tessella.driver.build.build import lower
 from tessella.driver.compile import compile_source
+from tessella.driver.explain.explain import explain
 from tessella.driver.options import Options, make_options
+from tessella.kernels.devices import DeviceRules, registered_rules
 from tessella.kernels.elements import T, rows
 from tessella.kernels.registry import Kernel, registered
+from tessella.passes.pick import falls
+from tessella.passes.pick.choices import PLACES
 from tessella.passes.pick.kernel_cost import OpCost
-from tessella.support.errors import (
-    OptionError,
-    UnsupportedError,
-)
+from tessella.support.errors import OptionError, PluginError, UnsupportedError
+from tessella.support.plugins import PLACES as PLUGGED
+from tessella.tools.commands.shared import add_options, options_of
 from tests.native import FixedSource
 from tests.passes.harness import GraphBuilder, sample
 from tests.passes.pick.programs import (
@@ -34,6 +42,7 @@ from tests.passes.pick.programs import (
     reparsed,
     sums,
 )
+from tests.plugins import Installer, forget
 
 pytestmark = pytest.mark.usefixtures("sums_in_numpy")
 
@@ -98,21 +107,100 @@ def test_a_target_without_kernels_is_refused() -> None:
     assert caught.value.expected == "places on x86, arm, opencl, host"
 
 
+# ** lists of places by name **
+
+
+def test_names_stand_for_lists() -> None:
+    mobile = make_options(target="aarch64", places="mobile").places
+    assert mobile == ("arm/f16/nhwc", "arm/f16", "arm/f32/nhwc", "arm/f32", "arm", "host")
+    assert make_options(target="avx2", places="default") == make_options(target="avx2")
+    both = ("opencl/f16/image", *make_options(target="avx2").places)
+    assert make_options(target="avx2", places=["opencl/f16/image", "default"]).places == both
+    _, conv, _ = pick(convolution(), "mobile", strategy="grade")
+    assert str(conv.places and conv.places[0]) == "x86/f16/nhwc"
+
+
+def test_all_lists_are_places() -> None:
+    for name, texts in PLACES.items():
+        assert list(map(str, map(parse_place, make_options(places=name).places)))
+        assert len(set(texts)) == len(texts)
+
+
+def test_a_name_that_no_list_has() -> None:
+    for places in ("moble", ["x86", "moble"]):
+        with pytest.raises(OptionError, match="unknown list of places 'moble'") as caught:
+            make_options(places=places)
+        assert (caught.value.expected or "").startswith("one of default, mixed, mobile, numpy, ")
+        assert caught.value.hint == "did you mean 'mobile'?"
+
+
+def test_commands_take_names() -> None:
+    parser = argparse.ArgumentParser()
+    add_options(parser)
+    for line, places in (("mobile", "mobile"), ("opencl,mixed", ["opencl", "mixed"])):
+        found = options_of(parser.parse_args(["--places", line]))
+        assert found.places == make_options(places=places).places
+
+
+@pytest.mark.parametrize(
+    "name, value, message",
+    [
+        ("tiny", '("opencl/f16/image", "cpu/i8", "host")', ""),
+        ("tiny", "3", "a sequence of texts"),
+        ("tiny", '("opencl", 3)', "a sequence of texts"),
+        ("tiny", '("opencl/f15",)', "unknown part 'f15'"),
+        ("mobile", '("host",)', "there already"),
+        ("cuda", '("host",)', "there already"),
+    ],
+)
+def test_the_list_of_a_plugin(
+    name: str, value: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install = Installer(tmp_path, monkeypatch)
+    try:
+        install("my_places", f"LIST = {value}", {PLUGGED: {name: "my_places:LIST"}})
+        if message:
+            with pytest.raises(PluginError, match=message):
+                make_options(places="tiny")
+        else:
+            found = make_options(places="tiny", target="avx2").places
+            assert found == ("opencl/f16/image", "x86/i8", "host")
+            with pytest.raises(OptionError, match="default, mixed, mobile, numpy, tiny"):
+                make_options(places="small")
+    finally:
+        forget()
+
+
 # ** the order of the places **
 
 
-@pytest.mark.parametrize("faster, winner", [(0.05, NCHW), (0.15, NHWC)])
+@pytest.mark.parametrize(
+    "slow, fast",
+    [
+        ("x86/f32/nchw", "x86/f32/nhwc"),
+        ("x86/f32/nchw", "x86/bf16/nchw"),
+        ("x86/bf16/nchw", "x86/f32/nchw"),
+        ("x86/f16/nchw", "x86/f32/nchw"),
+    ],
+)
 def test_estimates_that_differ_by_less_than_a_tenth_leave_the_choice_to_the_order(
-    faster: float, winner: Layout, monkeypatch: pytest.MonkeyPatch
+    slow: str, fast: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # on 1x1 images no layout needs a conversion
-    estimates = {NCHW: 1.0, NHWC: 1.0 - faster}
-    monkeypatch.setattr(OpCost, "modelled", lambda _, __, place: estimates[place.layout])
-    for places in (("x86/f32/nchw", "x86/f32/nhwc"), ("x86/f32/nhwc", "x86/f32/nchw")):
-        _, conv, _ = pick(convolution(1), *places)
-        nearer = winner if places[0].endswith("nchw") else NHWC
+    # on 1x1 images no layout needs a conversion, and casts take no time to speak of
+    for faster, winner in ((0.05, slow), (0.15, fast)):
+        estimates = {slow: 1.0, fast: 1.0 - faster}
+
+        def modelled(_: OpCost, __: Kernel, place: PlaceAttr, known: Any = estimates) -> float:
+            return known.get(str(place), 1.0)
+
+        monkeypatch.setattr(OpCost, "modelled", modelled)
+        _, conv, _ = pick(convolution(1), slow, fast)
         assert conv.places is not None
-        assert conv.places[0].layout == nearer
+        assert str(conv.places[0]) == winner
+    for places in ((fast, slow), (fast,)):
+        _, conv, _ = pick(convolution(1), *places)
+        assert conv.places is not None
+        assert str(conv.places[0]) == fast
 
 
 def test_costs_that_kernels_state_count_as_they_are() -> None:
@@ -192,6 +280,32 @@ def test_an_operand_at_any_place_is_left_alone() -> None:
     assert list(map(str, op.places or ())) == wanted
 
 
+@pytest.mark.parametrize("strategy", ["cost", "grade"])
+@pytest.mark.parametrize(
+    "rule, wanted, steps",
+    [
+        (PlaceAttr.get("any", "any"), "x86/i64/nchw", []),
+        (PlaceAttr.get("any", "any", NHWC), "x86/i64/nhwc", ["relayout"]),
+        (PlaceAttr.get("any", "i32"), "x86/i32/nchw", ["cast"]),
+        (PlaceAttr.get("opencl", "any"), "opencl/i64/nchw", ["copy"]),
+    ],
+    ids=["leave alone", "layout only", "precision only", "device only"],
+)
+def test_a_kernel_says_which_parts_of_an_operand_are_converted(
+    rule: PlaceAttr, wanted: str, steps: list[str], strategy: str
+) -> None:
+    cost = constant_cost(1e-9)
+    kernel = Kernel("lookup", nn.GatherOp, "opencl", (NCHW,), cost=cost, operands={1: rule})
+    g = GraphBuilder(x=sample(0, 4, 8), i=np.arange(8).reshape(1, 2, 2, 2) % 4)
+    graph = g.graph(g.op(nn.GatherOp, [g.inputs["x"], g.inputs["i"]], axis=0))
+    with registered(kernel):
+        (op,) = pick(graph, "opencl", strategy=strategy)
+        assert (op.kernel, str(place_of(op.operands[1].type))) == ("lookup", wanted)
+        source = op.operands[1].owner
+        found = [source.name.removeprefix("place.")] if isinstance(source, Operation) else []
+    assert found == steps
+
+
 # ** fallbacks **
 
 
@@ -208,6 +322,83 @@ def test_the_host_asked_for_first_is_no_fallback(strategy: str) -> None:
     for places in (("host",), ("host", "x86")):
         _, cumsum = pick(sums(), *places, strategy=strategy, fallback="error")
         assert (cumsum.kernel, cumsum.fallback) == ("host", None)
+
+
+def far(op: type[NnOp] = nn.ReluOp, **changes: Any) -> Kernel:
+    return replace(Kernel("far", op, "opencl", (NCHW,), cost=constant_cost(1e-9)), **changes)
+
+
+@pytest.mark.parametrize("strategy", ["cost", "grade"])
+@pytest.mark.parametrize(
+    "places, places_of_conv, fallback",
+    [
+        (("opencl",), {"x86"}, "x86"),
+        (("opencl/f32/nchw", "opencl/f16"), {"x86"}, "x86"),
+        (("opencl", "host"), {"host"}, "host"),
+        (("opencl", "x86/i8"), {"host"}, "host"),
+        (("opencl", "x86/f32"), {"x86"}, None),
+        (("opencl", "any/f32"), {"x86"}, None),
+    ],
+)
+def test_a_device_falls_to_the_native_kernels_of_the_cpu(
+    strategy: str, places: tuple[str, ...], places_of_conv: set[str], fallback: str | None
+) -> None:
+    with registered(far()):
+        picked = pick(convolution(), *places, strategy=strategy)
+    conv = picked[1]
+    assert conv.places is not None
+    assert {place.device.data for place in conv.places} == places_of_conv
+    assert {place.precision.data for place in conv.places} == {"f32"}
+    assert conv.fallback == fallback
+
+
+def test_what_the_cpu_lacks_falls_to_numpy() -> None:
+    with registered(far()):
+        _, cumsum = pick(sums(), "opencl")
+    assert (cumsum.kernel, cumsum.fallback) == ("host", "host")
+
+
+def test_a_device_has_a_rule_for_what_it_lacks() -> None:
+    near = Kernel("near", nn.ConvOp, "cuda", (NCHW,), cost=constant_cost(1.0))
+    with registered(far(), near):
+        for falls_to, found in (
+            (("cuda", "cpu", "host"), "cuda"),
+            (("cpu", "cuda"), "x86"),
+            (("host",), "host"),
+            ((), "host"),
+        ):
+            with registered_rules("opencl", DeviceRules(falls_to)):
+                _, conv, _ = pick(convolution(), "opencl")
+            assert conv.fallback == found
+
+
+def test_falls_from_a_device_can_be_refused() -> None:
+    with registered(far()), pytest.raises(UnsupportedError) as caught:
+        pick(convolution(), "opencl", fallback="error")
+    (issue,) = caught.value.issues
+    assert "conv at x86/f32/nhwc: a fallback (x86), and those are refused" in issue.reason
+
+
+def test_falls_are_warned_of_once_and_counted(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(falls, "_TOLD", set())
+
+    def make() -> Graph:
+        g = GraphBuilder(x=sample(0, 1, 8, 8, 8))
+        a = g.op(nn.SigmoidOp, [g.op(nn.SigmoidOp, [g.op(nn.ReluOp, [g.inputs["x"]])])])
+        return g.graph(g.op(nn.CumsumOp, [a], axis=1, exclusive=False, reverse=False))
+
+    options = make_options(places=["opencl/f32"], target="avx2")
+    with registered(far()), caplog.at_level(logging.WARNING, "tessella.compile"):
+        for _ in range(2):
+            stages = lower(make(), options, stop="placed").stages
+        text = str(explain(stages))
+        pick(make(), "x86", "host")
+    (message,) = caplog.messages
+    assert "opencl has no kernel for some ops" in message
+    assert "nn.sigmoid (2, on x86), nn.cumsum (1, on host)" in message
+    assert "fallbacks (x86 2, host 1):" in text
 
 
 def one_layout(cost: float, **changes: Any) -> Kernel:

@@ -30,6 +30,7 @@ from tessella.support.sizes import Size, symbols_of
 
 @contributed(
     "GroupQueryAttention",
+    reads=(6,),
     causal=1,
     do_rotary=0,
     k_quant_type="NONE",

@@ -18,7 +18,7 @@ from tessella.support.errors import ShapeError
 contributed("Gelu")(gelu)
 contributed("QuickGelu", alpha=1.702)(swish)
 contributed("GridSample", mode="bilinear")(grid_sample)
-contributed("Trilu", upper=1)(trilu)
+contributed("Trilu", reads=(1,), upper=1)(trilu)
 contributed("GatherND")(gather_nd)
 
 

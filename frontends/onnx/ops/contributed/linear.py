@@ -3,13 +3,14 @@ channels-last images."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
 
 from tessella.dialects import nn
 from tessella.frontends.emitter import Value, product
 from tessella.frontends.onnx.call import Call
-from tessella.frontends.onnx.ops.activations import activation
+from tessella.frontends.onnx.ops.activations import Activation, activation
 from tessella.frontends.onnx.ops.contributed.channels import channels_first
+from tessella.frontends.onnx.ops.elementwise import swish_of
 from tessella.frontends.onnx.ops.linear import convolution, gemm
 from tessella.frontends.onnx.registry import contributed
 from tessella.support.errors import ShapeError
@@ -103,28 +104,48 @@ def nhwc_fused_conv(call: Call) -> Value:
 
 
 def _activated(call: Call, y: Value) -> Value:
-    """Emit the activation function of the node, with parameters in one list."""
-    name, given = call.text("activation", ""), call.numbers("activation_params") or ()
-    parameters = iter(given)
+    """Emit the activation function of the node, with parameters in one list. Raises ShapeError if
+    the list does not have the parameters of the function."""
+    name, given = call.text("activation", ""), list(call.numbers("activation_params") or ())
     if not name:
         return y
-    if name == "Clip":
-        low, high = _parameter(parameters, name), _parameter(parameters, name)
-        return y.op(nn.ClipOp, low=low, high=high)
-    if name in _WITHOUT_PARAMETERS:
-        return y.op(_WITHOUT_PARAMETERS[name])
-    return activation(call, name, lambda _, default: next(parameters, default))(y)
+
+    def take(parameter: str, default: float | None) -> float:
+        if not given and default is None:
+            raise _wrong_parameters(name, "short")
+        return given.pop(0) if given or default is None else default
+
+    own = _OF_CONVOLUTIONS.get(name)
+    function = own(take) if own else activation(call, name, take)
+    if given:
+        raise _wrong_parameters(name, "long")
+    return function(y)
 
 
-_WITHOUT_PARAMETERS = {"Silu": nn.SiluOp, "HardSwish": nn.HardSwishOp}
-"""Activation functions that only convolutions have."""
+def _wrong_parameters(name: str, kind: str) -> ShapeError:
+    return ShapeError(
+        f"attribute 'activation_params' is too {kind}", expected=f"the parameters of {name}"
+    )
 
 
-def _parameter(values: Iterator[float], name: str) -> float:
-    value = next(values, None)
-    if value is None:
-        raise ShapeError(
-            "attribute 'activation_params' is too short",
-            expected=f"the lower and the upper bound of {name}",
-        )
-    return value
+_Take = Callable[[str, float | None], float]
+"""A function that takes the next parameter of the list, or else the default."""
+
+
+def _clip(take: _Take) -> Activation:
+    low, high = take("min", None), take("max", None)
+    return lambda y: y.op(nn.ClipOp, low=low, high=high)
+
+
+def _swish(take: _Take) -> Activation:
+    alpha = take("alpha", 1.0)
+    return lambda y: swish_of(y, alpha)
+
+
+_OF_CONVOLUTIONS: Mapping[str, Callable[[_Take], Activation]] = {
+    "Clip": _clip,
+    "HardSwish": lambda _: lambda y: y.op(nn.HardSwishOp),
+    "Silu": _swish,
+    "Swish": _swish,
+}
+"""Activation functions that only convolutions have: each takes its parameters from the list."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tessella
-from tessella.support.errors import UnsupportedError
+from tessella.support.errors import ShapeError, UnsupportedError
 from tests.frontends.onnx.contributed.cases import Array, Case, check, close, made, results
 from tests.models import run_onnxruntime
 from tests.native import normal
@@ -191,6 +191,12 @@ SILU = normalized(LAST) / (1 + np.exp(-normalized(LAST)))
 TANH_GELU = run_onnxruntime(*made(Case("FastGelu", [MATRIX @ WEIGHT.T + normal(5)])))[0]
 SUM = LAST + normal(1, 5, 6, 4, seed=6) + normal(4, seed=7)
 
+
+def swish(slope: float) -> Array:
+    y = of_onnx("Conv", [IMAGE, FILTER])
+    return y / (1 + np.exp(-slope * y))
+
+
 ELSEWHERE: list[tuple[Case, list[Array]]] = [
     (Case("BiasAdd", [X, BIAS, X[::-1].copy()]), [X + BIAS + X[::-1]]),
     (
@@ -218,6 +224,14 @@ ELSEWHERE: list[tuple[Case, list[Array]]] = [
             {"pads": [1, 0, 1, 0], "activation": "Relu"},
         ),
         [np.maximum(2 * CONVOLVED, 0)],
+    ),
+    *(
+        (Case("FusedConv", [IMAGE, FILTER], {"activation": name, **parameters}), [swish(slope)])
+        for name, slope, parameters in (
+            ("Silu", 1.0, {}),
+            ("Swish", 1.0, {}),
+            ("Swish", 0.3, {"activation_params": [0.3]}),
+        )
     ),
     (Case("GroupNorm", GROUPS, {"groups": 2, "activation": 0}), [normalized(LAST)]),
     (Case("GroupNorm", GROUPS, {"groups": 2, "activation": 1}), [SILU]),
@@ -259,3 +273,13 @@ def test_an_unknown_activation_is_refused() -> None:
     case = Case("FusedConv", [IMAGE, FILTER], {"activation": "Cube"})
     with pytest.raises(UnsupportedError, match=r"FusedConv.*activation 'Cube'"):
         tessella.compile(made(case)[0])
+
+
+@pytest.mark.parametrize(
+    "name, given, found",
+    [("Clip", [1.0], "short"), ("Silu", [1.0, 2.0], "long"), ("Relu", [1.0], "long")],
+)
+def test_parameters_of_the_wrong_number(name: str, given: list[float], found: str) -> None:
+    attributes = {"activation": name, "activation_params": given}
+    with pytest.raises(ShapeError, match=f"'activation_params' is too {found}"):
+        tessella.compile(made(Case("FusedConv", [IMAGE, FILTER], attributes))[0])

@@ -1,0 +1,152 @@
+"""Arrays at places: ``tessella.array``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from tessella import targets
+from tessella.dialects.layout import NCHW, pack, unpack
+from tessella.dialects.place import PlaceAttr, parse_place
+from tessella.frontends.arrays import as_array
+from tessella.runtime.elements import DTYPES, as_own, converted, element_of, public
+from tessella.support.elements import ELEMENTS, Element, widens
+from tessella.support.errors import InputError, OptionError
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PlacedArray:
+    """An array at a place: its elements are in the precision and in the memory order of the place.
+
+    ``tessella.array`` creates it. Functions of ``tessella.ops`` read it where it is, and return
+    their results at the places of their kernels. ``np.asarray`` returns a plain copy.
+    """
+
+    memory: Array
+    """The elements in memory order, with padding."""
+    shape: tuple[int, ...]
+    at: PlaceAttr
+
+    @property
+    def place(self) -> str:
+        """The place as text, such as ``x86/f32/nhwc``."""
+        return str(self.at)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the elements."""
+        return public(self.memory[:0]).dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @cached_property
+    def size(self) -> int:
+        """The number of elements, without padding."""
+        return prod(self.shape)
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
+        if copy is False:
+            raise ValueError("an array at a place has no plain array without a copy")
+        plain = np.ascontiguousarray(unpack(self.memory, self.at.layout, self.shape))
+        array = public(_apart(plain, self.memory))
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("an array without dimensions has no length")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"tessella.array({np.asarray(self)!r}, place={self.place!r})"
+
+
+def array(x: npt.ArrayLike, place: str) -> PlacedArray:
+    """Store an array at a place.
+
+    Functions of ``tessella.ops`` read the array where it is. Their kernel is picked from the places
+    of their operands, and the result stays at the place of the kernel, so that a chain of ops
+    converts its operands once.
+
+    Parameters
+    ----------
+    x : array_like
+        The array.
+    place : str
+        Device, precision and layout, such as ``x86/f32/nhwc``. Omitted parts, and those that are
+        ``any``, are this machine's CPU, the elements of the array, and row-major memory. Tensors of
+        a rank that the layout does not apply to are row-major.
+
+    Returns
+    -------
+    PlacedArray
+        The array at the place. ``np.asarray`` converts it back.
+
+    Raises
+    ------
+    InputError
+        If ``x`` is not an array.
+    OptionError
+        If the place is unknown, or cannot hold the array.
+
+    Examples
+    --------
+    >>> x = tessella.array(np.zeros((1, 3, 8, 8), np.float32), place="x86/f32/nhwc")
+    """
+    value = cast(Any, x)
+    given = np.asarray(value) if type(value) in (list, tuple) else as_array(value)
+    plain = None if given is None else as_own(given)
+    element = None if plain is None else element_of(plain.dtype)
+    if plain is None or element is None:
+        raise InputError(
+            "tessella.array takes an array",
+            expected=f"elements of {', '.join(ELEMENTS)}",
+            found=f"{value!r} of type {type(value).__name__}",
+        )
+    at = _resolved(parse_place(place), element, plain.ndim)
+    memory = pack(converted(plain, DTYPES[at.precision.data]), at.layout)
+    memory = memory.reshape(plain.shape) if memory.size == plain.size else memory
+    return PlacedArray(_apart(memory, plain), plain.shape, at)
+
+
+def _apart(array: Array, other: Array) -> Array:
+    """Return an array, as a copy if it shares memory with another one."""
+    return array.copy() if np.may_share_memory(array, other) else array
+
+
+def _resolved(asked: PlaceAttr, element: Element, rank: int) -> PlaceAttr:
+    """Return the place of an array of this element and rank. Raises OptionError."""
+    own = targets.native().arch
+    place = asked.resolved(PlaceAttr.get(own, element.name, NCHW))
+    stored = ELEMENTS[place.precision.data]
+    if place.device.data not in (own, "host"):
+        raise _wrong(asked, f"an array lives on {own} or host", place.device.data)
+    if stored != element and not (stored.is_float and element.is_float):
+        raise _wrong(asked, f"an array of {element.name} stays {element.name}", stored.name)
+    layout = place.layout.for_rank(rank)
+    if not layout.is_order(rank):
+        raise _wrong(asked, "an array has a memory order", str(layout))
+    if layout != NCHW and (place.device.data == "host" or not stored.is_native):
+        raise _wrong(asked, f"{stored.name} on {place.device.data} is row-major", str(layout))
+    return PlaceAttr.get(place.device.data, stored.name, layout)
+
+
+def _wrong(place: PlaceAttr, expected: str, found: str) -> OptionError:
+    return OptionError(f"no array can be at {place}", expected=expected, found=found)
+
+
+def promoted(floats: Sequence[str]) -> str:
+    """Return the float that represents all numbers of ``floats``; f32 for those of which none
+    does."""
+    wide = (f for f in floats if all(f == other or widens(other, f) for other in floats))
+    return next(wide, "f32")

@@ -1,0 +1,42 @@
+"""The warning of ops that run on another device than the requested one, which has no kernel."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from tessella.dialects.nn.core import NnOp
+from tessella.dialects.place import PlaceAttr
+from tessella.kernels.registry import CPUS
+from tessella.passes.pick.candidates import HOST, Candidate
+from tessella.support.logs import warning
+
+_TOLD: set[tuple[str, str, str]] = set()
+"""The falls that this process has warned of: the requested devices, the op and the device that it
+fell to."""
+
+
+def tell_falls(chosen: Mapping[NnOp, Candidate], places: Iterable[PlaceAttr]) -> None:
+    """Warn of ops that fell from a device to a CPU or to NumPy, each kind of op once.
+
+    Falls from a CPU to NumPy count by their time: the driver warns of them.
+    """
+    named = dict.fromkeys(place.device.data for place in places)
+    devices = ", ".join(device for device in named if device not in (*CPUS, HOST, "any"))
+    if not devices:
+        return
+    falls = Counter(
+        (devices, op.name, pick.fallback)
+        for op, pick in chosen.items()
+        if pick.fallback not in (None, "layout")
+    )
+    new = {fall: count for fall, count in falls.items() if fall not in _TOLD}
+    _TOLD.update(new)
+    if new:
+        texts = (f"{op} ({count}, on {to})" for (_, op, to), count in new.items())
+        warning(
+            "compile",
+            "%s has no kernel for some ops, which run elsewhere: %s. `tessella explain --why` "
+            'tells why, op by op; fallback="error" refuses them. (Each kind of op is told once.)',
+            *(devices, ", ".join(texts)),
+        )

@@ -1,0 +1,191 @@
+"""Whether a fused op is made: the op and the ops that it would replace, as rivals.
+
+A replacement is refused
+
+- if no kernel runs a new op at the requested places, and some run the ops that it replaces;
+- if they cost more than the ops that they replace. Under the strategy `cost`, they are estimated as
+  in the pick; under `grade`, the places of the new ops must not be at a later device.
+
+Generated kernels gain from fusions, as fewer statements read and write memory. Unless a pattern
+declares its gain as `open`, costs are compared only if a candidate is another kernel: a function,
+or a kernel of another device.
+
+Ops on constants cost nothing, as ``fold-constants`` evaluates them, unless they are too large for
+that. Values around the ops are at any place, at no cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
+
+from tessella import kernels, targets
+from tessella.dialects.nn.core import NnOp
+from tessella.dialects.place import parse_place
+from tessella.passes.base import Gain, is_constant, sources_of
+from tessella.passes.fold_constants import may_fold
+from tessella.passes.kinds import ProgramPass
+from tessella.passes.pick.by_cost import TOLERANCE
+from tessella.passes.pick.candidates import NO_KERNEL, Candidates, Request, layouts_in_play
+from tessella.passes.pick.kernel_cost import Prices
+from tessella.passes.pick.named_places import expanded
+from tessella.passes.pick.refusals import record_refusals
+from tessella.passes.pick.switches import parse_switches
+from tessella.passes.pick.together import seconds_together
+from tessella.passes.pick.usual import usual_ops
+from tessella.runtime.explain_types import RefusedFusion, duration
+from tessella.targets.database import of_this_machine
+
+
+@dataclass(frozen=True)
+class FusionPass(ProgramPass):
+    """A pass that replaces ops by others where kernels run these and cost less.
+
+    Without ``places``, it makes every replacement.
+    """
+
+    places: tuple[str, ...] = ()
+    """The places where kernels may run."""
+    strategy: str = "cost"
+    fallback: str = "allow"
+    kernels: str = ""
+    """Kernels that are off or preferred, as `-winograd,+blas`."""
+    target: str = "native"
+    """The machine that costs are estimated for."""
+    database: str = ""
+    """The file of times that were measured on this machine, if there is one."""
+
+    def judge(self) -> FusionJudge:
+        """Return a judge of this pass's replacements in one function."""
+        if not self.places:
+            return FusionJudge()
+        kernels.load()
+        machine = targets.resolve(self.target)
+        places = list(map(parse_place, expanded(self.places, machine.arch)))
+        allowed = self.fallback == "allow"
+        request = Request(places, machine.arch, allowed, parse_switches(self.kernels))
+        prices = Prices(machine, of_this_machine(self.database, machine))
+        return FusionJudge(RivalOps(request, prices, self.strategy))
+
+
+@dataclass(frozen=True)
+class FusionJudge:
+    """Decides which replacements are made in a function, and keeps the refusals."""
+
+    rivals: RivalOps | None = None
+    """None if every replacement is made."""
+    refused: dict[tuple[str, frozenset[NnOp]], RefusedFusion] = field(
+        default_factory=dict[tuple[str, frozenset[NnOp]], RefusedFusion]
+    )
+    """The refusals, by the pattern and the ops that would be replaced."""
+
+    def makes(
+        self,
+        pattern: str,
+        new: Sequence[NnOp],
+        old: Sequence[NnOp],
+        *,
+        constants: Container[SSAValue] = (),
+        gain: Gain = "likely",
+    ) -> bool:
+        """Return whether new ops replace old ones, both operands first. ``constants`` are further
+        constant values."""
+        key = (pattern, frozenset(old))
+        if self.rivals is None:
+            return True
+        if key not in self.refused:
+            reason = self.rivals.why_not(new, old, constants, gain)
+            if reason is None:
+                return True
+            self.refused[key] = {
+                "op": new[-1].name,
+                "node": new[-1].node,
+                "pattern": pattern,
+                "consumed": [source.data for op in old for source in sources_of(op)],
+                "reason": reason,
+            }
+        return False
+
+    def record(self, function: FuncOp) -> None:
+        """Record the refusals on the function whose ops they concern."""
+        record_refusals(
+            function, [r for (_, old), r in self.refused.items() if all(op.parent for op in old)]
+        )
+
+
+Found = Mapping[NnOp, Candidates]
+
+
+@dataclass(frozen=True)
+class RivalOps:
+    """The facts by which groups of ops are compared."""
+
+    request: Request
+    prices: Prices
+    strategy: str
+
+    def why_not(
+        self, new: Sequence[NnOp], old: Sequence[NnOp], constants: Container[SSAValue], gain: Gain
+    ) -> str | None:
+        """Return why new ops do not replace old ones, as a sentence; None if they do."""
+        fused, parts = (self._found(ops, constants) for ops in (new, old))
+        for op, entry in fused.items():
+            if entry.distance > max((e.distance for e in parts.values()), default=NO_KERNEL):
+                return f"{op.name} has no kernel at the requested places, and its parts have"
+        if self.strategy == "grade":
+            return self._why_later(fused, parts)
+        is_priced = gain == "open" or (gain == "likely" and _has_stated_costs(fused, parts))
+        return self._why_slower(fused, parts, gain) if is_priced else None
+
+    def _found(self, ops: Sequence[NnOp], constants: Container[SSAValue]) -> Found:
+        """Return the candidates of ops at usual sizes, without those on constants."""
+        copies = usual_ops(ops, _folded(ops, constants))
+        return {op: self.request.candidates(op) for op in copies}
+
+    def _why_later(self, fused: Found, parts: Found) -> str | None:
+        """Return why the new ops would leave the device that the places name before others."""
+        first = max(map(self._device, parts.values()), default=0)
+        for op, entry in fused.items():
+            if self._device(entry) > first:
+                return f"{op.name} runs only at places after that of its parts"
+        return None
+
+    def _device(self, entry: Candidates) -> int:
+        """Return the index of the first place at the device of a candidate."""
+        devices = {site.device for site in entry.ranks}
+        asked = enumerate(place.device.data for place in self.request.places)
+        named = (i for i, device in asked if device in devices or device == "any")
+        return next(named, len(self.request.places))
+
+    def _why_slower(self, fused: Found, parts: Found, gain: Gain) -> str | None:
+        """Return by how much the new ops cost more than the old ones."""
+        new, old = self._seconds(fused), self._seconds(parts)
+        if new <= (TOLERANCE if gain == "likely" else 1.0) * old:
+            return None
+        return f"it takes {duration(new)}, and its parts take {duration(old)}"
+
+    def _seconds(self, found: Found) -> float:
+        """Return the least cost of ops together."""
+        layouts = layouts_in_play(found)
+        options = {op: entry.placed(op, layouts) for op, entry in found.items()}
+        return seconds_together(options, self.prices)
+
+
+def _folded(ops: Sequence[NnOp], constants: Container[SSAValue]) -> set[NnOp]:
+    """Return the ops that depend only on constants, and that ``fold-constants`` evaluates."""
+    folded: set[NnOp] = set()
+    for op in ops:
+        known = (is_constant(x) or x in constants or x.owner in folded for x in op.operands)
+        if all(known) and may_fold(op):
+            folded.add(op)
+    return folded
+
+
+def _has_stated_costs(*found: Found) -> bool:
+    """Return whether a candidate is a function, or a kernel of another device: their costs do not
+    follow from their statements, so that a fusion of statements may lose to them."""
+    sites = (site for ops in found for entry in ops.values() for site in entry.ranks)
+    return any(site.kernel.lower is None for site in sites)

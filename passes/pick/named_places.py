@@ -1,0 +1,72 @@
+"""Lists of places by name: those of ``choices.PLACES``, and those of plugins.
+
+    mobile, for x86  ->  x86/f16/nhwc, x86/f16, x86/f32/nhwc, x86/f32, x86, host
+
+The device `cpu` in a list stands for the CPU of the target. An entry point of the group
+`tessella.places` is a list of a plugin: a sequence of texts, under its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import cast
+
+from tessella.dialects.place import DEVICES, parse_place
+from tessella.passes.pick.choices import PLACES, at_cpu
+from tessella.support.errors import OptionError
+from tessella.support.names import did_you_mean
+from tessella.support.plugins import PLACES as PLUGGED
+from tessella.support.plugins import Plugin, plugins
+
+
+def named_places(name: str, arch: str) -> tuple[str, ...]:
+    """Return the places of a list for a CPU. Raises OptionError for an unknown name, and
+    PluginError."""
+    known = _lists()
+    if name not in known:
+        raise OptionError(
+            f"unknown list of places {name!r}",
+            expected=f"one of {', '.join(known)}, or places such as ['x86/f32/nhwc', 'host']",
+            hint=did_you_mean(name, [*known, *DEVICES]),
+        )
+    found = known[name]
+    return at_cpu(_plugged(found, arch) if isinstance(found, Plugin) else found, arch)
+
+
+def expanded(places: Iterable[str], arch: str) -> tuple[str, ...]:
+    """Return places with each name of a list replaced by the places of the list. Raises
+    OptionError for what is neither."""
+    return tuple(each for text in places for each in _expanded(text, arch))
+
+
+def _expanded(text: str, arch: str) -> Iterator[str]:
+    is_name = isinstance(text, str) and "/" not in text and text not in DEVICES  # pyright: ignore[reportUnnecessaryIsInstance]
+    if is_name:
+        yield from named_places(text, arch)
+    else:
+        parse_place(text)
+        yield text
+
+
+def _lists() -> Mapping[str, Sequence[str] | Plugin]:
+    """Return all lists by name. Raises PluginError for a name that is there already."""
+    found: dict[str, Sequence[str] | Plugin] = dict(PLACES)
+    for plugin in plugins(PLUGGED):
+        if plugin.name in found or plugin.name in DEVICES:
+            raise plugin.error(f"the list of places {plugin.name!r} is there already")
+        found[plugin.name] = plugin
+    return found
+
+
+def _plugged(plugin: Plugin, arch: str) -> Sequence[str]:
+    """Return the list of a plugin. Raises PluginError unless it is a sequence of places."""
+    places: object = plugin.load()
+    listed = cast(Sequence[object], places) if isinstance(places, list | tuple) else ()
+    texts = [text for text in listed if isinstance(text, str)]
+    if not texts or len(texts) != len(listed):
+        raise plugin.error("no list of places", expected="a sequence of texts", found=repr(places))
+    try:
+        list(map(parse_place, at_cpu(texts, arch)))
+    except OptionError as error:
+        raise plugin.error(str(error)) from error
+    return texts

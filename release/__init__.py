@@ -1,0 +1,1 @@
+"""Distributions of the package: built reproducibly, tried in fresh environments, with licences."""

@@ -1,0 +1,145 @@
+"""Wheels in fresh environments: ``python -m release.fresh WHEEL [NAME ..]``.
+
+Each environment gets the wheel with one extra, installed by pip, and runs a short program there.
+`numpy` has NumPy and the wheel without its dependencies, and runs the artifact that `onnx` writes.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import venv
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from release.packages import ROOT
+
+NUMPY, BARE = "numpy", "bare"
+"""The environments without an extra: NumPy alone, and the package with its dependencies."""
+
+PROGRAMS: Mapping[str, str] = {
+    NUMPY: """
+import importlib.util, numpy, tessella
+assert not any(map(importlib.util.find_spec, ("xdsl", "llvmlite", "onnx")))
+data = numpy.load("heldout.npz")
+model = tessella.load("digits.tsl")
+found = [model(image[None]).argmax() for image in data["images"][:40]]
+assert (found == data["labels"][:40]).mean() > 0.9
+""",
+    BARE: """
+import numpy, tessella
+step = tessella.jit(lambda x, w: tessella.softmax(x @ w, axis=-1))
+x, w = numpy.ones((3, 4), "float32"), numpy.ones((4, 5), "float32")
+numpy.testing.assert_allclose(step(x, w), numpy.full((3, 5), 0.2), rtol=1e-6)
+""",
+    "onnx": """
+import tessella
+tessella.compile("digits.onnx", prepare=True).save("digits.tsl")
+""",
+    "images": """
+import io, numpy, onnx, tessella
+from PIL import Image
+node = onnx.helper.make_node("ImageDecoder", ["x"], ["y"], pixel_format="RGB")
+x = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.UINT8, ["n"])
+y = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.UINT8, None)
+graph = onnx.helper.make_graph([node], "image", [x], [y])
+model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)])
+pixels = numpy.arange(60, dtype="uint8").reshape(4, 5, 3)
+Image.fromarray(pixels).save(file := io.BytesIO(), "png")
+found = tessella.compile(model)(numpy.frombuffer(file.getvalue(), "uint8"))
+numpy.testing.assert_array_equal(found, pixels)
+""",
+    "demo": """
+import runpy
+runpy.run_path("demo.py", run_name="__main__")
+""",
+    "plot": """
+from pathlib import Path
+from tessella.tools.bars import Bar, check_matplotlib, draw_bars
+check_matplotlib()
+draw_bars("bars.svg", "digits", [Bar("tessella", 1e-3, 2e-3)])
+assert "<svg" in Path("bars.svg").read_text()
+""",
+    "torch": """
+import torch
+module = torch.nn.Linear(4, 3)
+with torch.no_grad():
+    found = torch.compile(module, backend="tessella")(torch.ones(2, 4))
+    torch.testing.assert_close(found, module(torch.ones(2, 4)))
+""",
+    "quantize": """
+import numpy, tessella
+images = numpy.load("heldout.npz")["images"][:4]
+tessella.quantize("digits.onnx", [{"image": image[None]} for image in images]).save("int8.onnx")
+tessella.compile("int8.onnx")
+""",
+}
+"""What runs in each environment: those above, and one for each extra for users."""
+
+Fill = Callable[[Path, Path, str], None]
+"""Installs a wheel with an extra into the environment at a path."""
+
+
+class FreshError(Exception):
+    """An environment in which the package does not work."""
+
+
+def install(environment: Path, wheel: Path, name: str) -> None:
+    """Install the wheel by pip, with the requirements of an environment."""
+    pip = (str(environment / "bin" / "python"), "-m", "pip", "install", "--quiet")
+    if name == NUMPY:
+        _run(*pip, "numpy", folder=environment)
+        _run(*pip, "--no-deps", str(wheel), folder=environment)
+    else:
+        _run(*pip, str(wheel) + (f"[{name}]" if name != BARE else ""), folder=environment)
+        _run(*pip[:3], "check", folder=environment)
+
+
+def files(folder: Path) -> None:
+    """Put what programs read into a folder."""
+    for name in ("digits.onnx", "heldout.npz", "demo.py"):
+        shutil.copy(ROOT / "examples" / "digits" / name, folder)
+
+
+def attempt(name: str, wheel: Path, folder: Path, fill: Fill = install) -> None:
+    """Run the program of an environment in a folder.
+
+    Raises
+    ------
+    FreshError
+        If a command fails; it has the output.
+    """
+    with tempfile.TemporaryDirectory() as place:
+        environment = Path(place) / "new"
+        venv.create(environment, symlinks=True, with_pip=fill is install)
+        fill(environment, wheel.resolve(), name)
+        python = str(environment / "bin" / "python")
+        _run(python, "-I", "-c", PROGRAMS[name], folder=folder)
+
+
+def _run(*command: str, folder: Path) -> None:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise FreshError(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Try the environments that are named, or all; 1 if one fails."""
+    wheel, names = Path(arguments[0]), arguments[1:] or [*PROGRAMS]
+    failed = False
+    with tempfile.TemporaryDirectory() as place:
+        files(Path(place))
+        for name in sorted(names, key=lambda name: name == NUMPY):
+            try:
+                attempt(name, wheel, Path(place))
+                print(f"{name}: works", flush=True)
+            except FreshError as error:
+                print(f"{name}: {error}", file=sys.stderr, flush=True)
+                failed = True
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

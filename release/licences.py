@@ -1,0 +1,123 @@
+"""The generator of `docs/licences.md`: ``python -m release.licences > docs/licences.md``.
+
+All extras for users must be installed. The exit code is 1 if a package has a licence that is not in
+`ACCEPTED`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from importlib.metadata import Distribution
+from typing import Any
+
+from release.packages import extras, installed, requirements
+
+ACCEPTED = frozenset(
+    """
+    0BSD Apache-2.0 BSD BSD-2-Clause BSD-3-Clause BSL-1.0 CC0-1.0 ISC LLVM-exception MIT MIT-CMU
+    MPL-2.0 PSF PSF-2.0 Zlib
+    """.split()
+)
+"""Licences under which a program with any licence may import a package. `BSD` and `PSF` are names
+of classifiers, which do not tell the versions apart."""
+
+_CLASSIFIER = "License :: OSI Approved :: "
+_OLDER: Mapping[str, str] = {
+    "3-Clause BSD License": "BSD-3-Clause",
+    "Apache 2.0": "Apache-2.0",
+    "Apache License v2.0 with LLVM Exceptions": "Apache-2.0 WITH LLVM-exception",
+    "Apache Software License": "Apache-2.0",
+    "BSD License": "BSD",
+    "MIT License": "MIT",
+    "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
+    "Python Software Foundation License": "PSF",
+}
+"""The SPDX expressions of texts in metadata before version 2.4."""
+
+VENDORED: Mapping[str, tuple[str, str]] = {
+    "d3": ("7.9.2", "ISC"),
+    "@dagrejs/dagre": ("3.1.3", "MIT"),
+}
+"""The version and the licence of JavaScript in the wheel, in `driver/report/static/vendor`."""
+
+_HEAD = """\
+# Licences
+
+Under which licences are the packages that tessella needs? tessella has the Apache License 2.0. The
+packages below are installed with it or with its extras, and it imports them. This page is generated
+by `python -m release.licences`, and a test compares it with the metadata of the packages.
+
+PyTorch was installed from its index of builds for CPUs. The builds for GPUs need packages of
+NVIDIA, which have other licences.
+
+| package | licence | needed by |
+|---|---|---|
+"""
+
+_TAIL = """
+The wheel has JavaScript for [reports](report.md), with its licences beside it:
+
+| library | licence |
+|---|---|
+"""
+
+
+class LicenceError(Exception):
+    """A licence that is unknown or not accepted."""
+
+
+def licence(package: Distribution) -> str:
+    """The SPDX expression of a package.
+
+    Raises
+    ------
+    LicenceError
+        If its metadata names a licence that is not accepted.
+    """
+    metadata: Any = package.metadata
+    classifiers: list[str] = metadata.get_all("Classifier") or []
+    stated = [metadata.get("License-Expression"), metadata.get("License")]
+    stated += [text.removeprefix(_CLASSIFIER) for text in classifiers if _CLASSIFIER in text]
+    for text in filter(None, stated):
+        expression = _OLDER.get(text, text)
+        if identifiers(expression) <= ACCEPTED:
+            return expression
+    raise LicenceError(f"{package.name}: none of {stated} is in release.licences.ACCEPTED")
+
+
+def identifiers(expression: str) -> set[str]:
+    """The licences and exceptions in an SPDX expression."""
+    return {*re.split(r"[\s()]+", expression)} - {"", "AND", "OR", "WITH"}
+
+
+def rows(packages: Mapping[str, Distribution], needed: Mapping[str, list[str]]) -> Iterator[str]:
+    """A line of the table for each package."""
+    for name in sorted(packages):
+        readers = needed[name]
+        by = "tessella" if "" in readers else ", ".join(f"`{extra}`" for extra in readers)
+        yield f"| {name} | {licence(packages[name])} | {by} |"
+
+
+def main() -> int:
+    """Print the page."""
+    packages: dict[str, Distribution] = {}
+    needed: dict[str, list[str]] = {}
+    for extra in ("", *extras()):
+        found = installed(requirements(extra))
+        packages |= found
+        for name in found:
+            needed.setdefault(name, []).append(extra)
+    vendored = [f"| {name} | {licence} |" for name, (_, licence) in VENDORED.items()]
+    try:
+        lines = [*rows(packages, needed)]
+    except LicenceError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(_HEAD + "\n".join(lines) + "\n" + _TAIL + "\n".join(vendored))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

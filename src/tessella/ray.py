@@ -1,0 +1,8 @@
+"""Models in Ray: the class that `ray.data.Dataset.map_batches` calls.
+
+data.map_batches(tessella.ray.Predictor, fn_constructor_args=("model.tsl",), concurrency=8)
+"""
+
+from tessella.tools.batch.predictor import Predictor
+
+__all__ = ["Predictor"]

@@ -1,0 +1,73 @@
+// RUN: tessella-opt %s -p 'fuse-patterns{only="scaled-operand","products-of-one"}' --split-input-file | filecheck %s
+
+// A scale moves into constant weights.
+
+// CHECK-LABEL: func.func @scaled
+// CHECK:         %[[W:.*]] = nn.mul %w, %{{.*}} : tensor<3x4xf32>
+// CHECK-NEXT:    %y = nn.fc %x, %[[W]], %b {
+// CHECK-NEXT:    func.return %y
+func.func @scaled(%x: tensor<5x3xf32>) -> tensor<5x4xf32> {
+  %w = nn.weight @w : tensor<3x4xf32>
+  %b = nn.weight @b : tensor<4xf32>
+  %c = nn.splat 0.5 : f32 : tensor<f32>
+  %s = nn.mul %x, %c : tensor<5x3xf32>
+  %t = nn.div %s, %c : tensor<5x3xf32>
+  %u = nn.mul %c, %t : tensor<5x3xf32>
+  %y = nn.fc %u, %w, %b : tensor<5x4xf32>
+  func.return %y : tensor<5x4xf32>
+}
+
+// -----
+
+// Weights that are computed, and a scaled operand that something else reads.
+
+// CHECK-LABEL: func.func @not_scaled
+// CHECK-COUNT-2: nn.mul %{{.*}}, %c
+// CHECK-NOT:     scaled-operand
+func.func @not_scaled(%x: tensor<5x3xf32>, %v: tensor<3x4xf32>) -> (tensor<5x4xf32>, tensor<5x4xf32>, tensor<5x3xf32>) {
+  %w = nn.weight @w : tensor<3x4xf32>
+  %c = nn.splat 0.5 : f32 : tensor<f32>
+  %s = nn.mul %x, %c : tensor<5x3xf32>
+  %t = nn.mul %x, %c : tensor<5x3xf32>
+  %y = nn.matmul %s, %v : tensor<5x4xf32>
+  %z = nn.matmul %t, %w : tensor<5x4xf32>
+  func.return %y, %z, %t : tensor<5x4xf32>, tensor<5x4xf32>, tensor<5x3xf32>
+}
+
+// -----
+
+// Three products of one operand; weights that come later move before the first of them.
+
+// CHECK-LABEL: func.func @together
+// CHECK:         %[[W:.*]] = nn.concat %{{.*}}, %{{.*}}, %{{.*}} axis 0 : tensor<10x3xf32>
+// CHECK:         %[[P:.*]] = nn.matmul %x, %[[W]] transpose_b true : tensor<5x10xf32>
+// CHECK-COUNT-3: nn.slice %[[P]]
+// CHECK:         %n = nn.relu %a
+// CHECK-NEXT:    func.return %n, %b, %c
+func.func @together(%x: tensor<5x3xf32>) -> (tensor<5x4xf32>, tensor<5x4xf32>, tensor<5x2xf32>) {
+  %u = nn.weight @u : tensor<4x3xf32>
+  %a = nn.matmul %x, %u transpose_b true : tensor<5x4xf32>
+  %n = nn.relu %a : tensor<5x4xf32>
+  %v = nn.weight @v : tensor<4x3xf32>
+  %b = nn.matmul %x, %v transpose_b true : tensor<5x4xf32>
+  %w = nn.weight @w : tensor<2x3xf32>
+  %c = nn.matmul %x, %w transpose_b true : tensor<5x2xf32>
+  func.return %n, %b, %c : tensor<5x4xf32>, tensor<5x4xf32>, tensor<5x2xf32>
+}
+
+// -----
+
+// Products of other operands, with other properties, and with weights that are computed.
+
+// CHECK-LABEL: func.func @apart
+// CHECK-COUNT-4: nn.matmul
+// CHECK-NOT:     products-of-one
+func.func @apart(%x: tensor<5x3xf32>, %y: tensor<5x3xf32>, %v: tensor<3x4xf32>) -> (tensor<5x4xf32>, tensor<5x4xf32>, tensor<5x4xf32>, tensor<5x4xf32>) {
+  %u = nn.weight @u : tensor<3x4xf32>
+  %w = nn.weight @w : tensor<4x3xf32>
+  %a = nn.matmul %x, %u : tensor<5x4xf32>
+  %b = nn.matmul %x, %w transpose_b true : tensor<5x4xf32>
+  %c = nn.matmul %x, %v : tensor<5x4xf32>
+  %d = nn.matmul %y, %u : tensor<5x4xf32>
+  func.return %a, %b, %c, %d : tensor<5x4xf32>, tensor<5x4xf32>, tensor<5x4xf32>, tensor<5x4xf32>
+}

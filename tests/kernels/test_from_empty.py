@@ -1,0 +1,111 @@
+"""Each op with a symbol that begins at 0 for one of its sizes: native code agrees with the NumPy
+kernels for the sizes 0 and 1 as for any other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from tessella.dialects.graph import Graph, finish_main, make_main
+from tessella.dialects.interpret import interpret
+from tessella.dialects.nn.core import NnOp, tensor, type_of
+from tessella.dialects.nn.elementwise import ElementwiseOp
+from tessella.dialects.sizes import declare_symbols
+from tessella.driver.build.build import build
+from tessella.driver.options import make_options
+from tessella.runtime.program import Program
+from tessella.runtime.weights import WeightStore
+from tessella.support.conditions import UndecidedSizeError
+from tessella.support.errors import ExecutionError, ShapeError
+from tessella.support.sizes import MOST, Symbol
+from tests.frontends.test_eager import Example, example, kinds
+from tests.native import Array
+
+DIFFERENT = {
+    "arg_max": "an axis without elements",
+    "arg_min": "an axis without elements",
+    "avg_pool": "an image smaller than the window",
+    "conv": "an image smaller than the window",
+    "conv_transpose": "an image or a kernel without elements",
+    "group_norm": "the norm of no elements",
+    "layer_norm": "the norm of no elements",
+    "max_pool": "an image smaller than the window",
+    "resize": "an image without elements",
+    "roi_align": "an image without elements",
+    "slice": "a slice that leaves its operand",
+    "topk": "more elements than the axis has",
+    "tree_ensemble": "no features, or no trees",
+}
+"""Ops that are an error, or another program, for some size that is 0 or 1."""
+
+
+def cases() -> Iterator[tuple[str, int]]:
+    """Ops, and the sizes of their examples that become a symbol: a few of the elementwise ops,
+    which are alike."""
+    every = kinds().items()
+    alike = [name for name, kind in every if issubclass(kind, ElementwiseOp)]
+    for name, kind in every:
+        sizes = sorted({n for x in example(kind).operands for n in x.shape})
+        if name not in alike:
+            yield from ((name, n) for n in sizes)
+        elif name in alike[::9]:
+            yield name, sizes[0]
+
+
+def graph_of(kind: type[NnOp], given: Example, size: int, symbol: Symbol) -> Graph:
+    """The op with a symbol in place of each dimension of this size."""
+    types = [type_of(x) for x in given.operands]
+    opened = [
+        tensor(t.element_type, [symbol.size if n == size else n for n in t.get_shape()])
+        for t in types
+    ]
+    main = make_main([f"x{i}" for i in range(len(types))], opened)
+    op = kind.make([*main.body.block.args], **given.properties)
+    main.body.block.add_op(op)
+    finish_main(main, [f"y{i}" for i in range(len(op.results))], op.results)
+    module = ModuleOp([main])
+    declare_symbols(module, [symbol] if not isinstance(symbol.size, int) else [])
+    return Graph(module, WeightStore())
+
+
+def resized(x: Array, size: int, n: int) -> Array:
+    """Elements of an array, with other sizes in place of this size."""
+    shape = [n if m == size else m for m in x.shape]
+    return np.require(np.resize(x, shape).astype(x.dtype), None, ["C", "A"])
+
+
+def compiled(kind: type[NnOp], given: Example, symbol: Symbol, size: int) -> Program | None:
+    """The program for all values of a symbol; None if a decision depends on it."""
+    try:
+        graph = graph_of(kind, given, size, symbol)
+        return build(graph, make_options(threads=1)).program
+    except (UndecidedSizeError, ShapeError):
+        return None
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name, size", list(cases()))
+def test_sizes_begin_at_0(name: str, size: int) -> None:
+    kind = kinds()[name]
+    given = example(kind)
+    program = compiled(kind, given, Symbol("n", 0, MOST), size)
+    if program is None:
+        never = name in DIFFERENT or compiled(kind, given, Symbol("n", 2, MOST), size) is None
+        assert never, "the sizes can begin at 2, but not at 0"
+        return
+    for n in (0, 1, 2, size, 33):
+        inputs = [resized(x, size, n) for x in given.operands]
+        named = {f"x{i}": x for i, x in enumerate(inputs)}
+        try:
+            with np.errstate(all="ignore"):
+                expected = interpret(graph_of(kind, given, size, Symbol("n", n, n)), named)
+        except ExecutionError:  # an index is out of range
+            with pytest.raises(ExecutionError):
+                program.run(inputs)
+            continue
+        for y, wanted in zip(program.run(inputs), expected, strict=True):
+            assert (y.dtype, y.shape) == (wanted.dtype, wanted.shape)
+            np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-4)

@@ -1,0 +1,1 @@
+"""Models over HTTP, by the Open Inference Protocol, version 2."""
