@@ -234,7 +234,8 @@ def _check_lists(name: str, value: object) -> None:
     if not isinstance(value, Mapping):
         raise _wrong_type(name, value, expected)
     for key, texts in cast(Mapping[object, object], value).items():
-        listed = cast(Sequence[object], texts) if isinstance(texts, list | tuple) else (None,)
+        is_list = isinstance(texts, list | tuple)
+        listed = cast(Sequence[object], texts) if is_list else (None,)
         if not all(isinstance(each, str) for each in (key, *listed)):
             raise _wrong_type(name, {key: texts}, expected)
         if key not in _FLOATS:

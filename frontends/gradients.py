@@ -138,7 +138,7 @@ def _convolution(a: Applied) -> Sequence[Value | None]:
         raise NoGradientError(f"{a.op.name} with a kernel of more than {MOST_TAPS} elements")
     names = ("strides", "pads", "dilations", "groups")
     transposed = isinstance(a.op, nn.ConvTransposeOp)
-    windows = WindowSettings(*(a.op.settings[name] for name in names), transposed)
+    windows = WindowSettings(**{name: a.op.settings[name] for name in names}, transposed=transposed)
     kernel = windows.of_kernel(x, w, a.gradient) if a.needed[1] else None
     return [windows.of_image(x, w, a.gradient), kernel, *(of_bias(a.gradient) for _ in biases)]
 

@@ -289,8 +289,8 @@ def max_roi_pool(
         return s.op(SelectOp(s.op(AndIOp(first, second)), value, s.like(-inf, value)))
 
     def finished(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
-        found, *counts = a
-        area = s.op(MinSIOp(*counts))
+        found, rows, columns = a
+        area = s.op(MinSIOp(rows, columns))
         is_empty = s.op(CmpiOp(area, s.like(0, area), "sle"))
         return s.op(SelectOp(is_empty, s.like(0.0, found), found))
 

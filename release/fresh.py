@@ -1,7 +1,8 @@
 """Wheels in fresh environments: ``python -m release.fresh WHEEL [NAME ..]``.
 
 Each environment gets the wheel with one extra, installed by pip, and runs a short program there.
-`numpy` has NumPy and the wheel without its dependencies, and runs the artifact that `onnx` writes.
+`numpy` has NumPy and the wheel without its dependencies. It and others run the artifact that `onnx`
+writes.
 """
 
 from __future__ import annotations
@@ -75,6 +76,42 @@ images = numpy.load("heldout.npz")["images"][:4]
 tessella.quantize("digits.onnx", [{"image": image[None]} for image in images]).save("int8.onnx")
 tessella.compile("int8.onnx")
 """,
+    "serve": """
+import json, subprocess, sys
+from urllib.request import urlopen
+import numpy
+data = numpy.load("heldout.npz")
+pixels = data["images"][0].ravel().tolist()
+tensor = {"name": "image", "datatype": "FP32", "shape": [1, 1, 8, 8], "data": pixels}
+command = [sys.executable, "-I", "-m", "tessella", "serve", "digits.tsl", "--port", "0"]
+with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+    address = "http://" + server.stdout.readline().rpartition("//")[2].strip()
+    body = json.dumps({"inputs": [tensor]}).encode()
+    with urlopen(address + "/v2/models/digits/infer", body) as answer:
+        [logits] = json.load(answer)["outputs"]
+    server.terminate()
+assert numpy.argmax(logits["data"]) == data["labels"][0]
+""",
+    "batch": """
+import numpy, pyarrow, pyarrow.parquet
+from tessella.tools.cli import main
+data = numpy.load("heldout.npz")
+images = pyarrow.FixedShapeTensorArray.from_numpy_ndarray(data["images"][:40])
+if __name__ == "__main__":
+    pyarrow.parquet.write_table(pyarrow.table({"image": images}), "images.parquet")
+    assert main(["batch", "digits.tsl", "images.parquet", "-o", "found.parquet"]) == 0
+    found = pyarrow.parquet.read_table("found.parquet")["logits"].to_pylist()
+    digits = numpy.argmax(found, -1)
+    assert (digits == data["labels"][:40]).mean() > 0.9
+""",
+    "ray": """
+import numpy, ray, tessella.ray
+ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
+predict = ray.remote(tessella.ray.Predictor).remote("digits.tsl")
+data = numpy.load("heldout.npz")
+found = ray.get(predict.__call__.remote({"image": data["images"][:40]}))
+assert (found["logits"].argmax(-1).reshape(40) == data["labels"][:40]).mean() > 0.9
+""",
 }
 """What runs in each environment: those above, and one for each extra for users."""
 
@@ -131,7 +168,7 @@ def main(arguments: Sequence[str]) -> int:
     failed = False
     with tempfile.TemporaryDirectory() as place:
         files(Path(place))
-        for name in sorted(names, key=lambda name: name == NUMPY):
+        for name in sorted(names, key=lambda name: name != "onnx"):
             try:
                 attempt(name, wheel, Path(place))
                 print(f"{name}: works", flush=True)

@@ -300,7 +300,7 @@ class ConcatOp(NnOp):
     def simplified(self) -> SSAValue | Sequence[NnOp] | None:
         """Return the concatenation without the operands that have no elements: if one operand
         remains, that operand. None if there are several operands and all of them have elements."""
-        axis = self.settings["axis"]
+        axis: int = self.settings["axis"]
         filled = [x for x in self.operands if not at_most(shape_of(x)[axis], 0)]
         filled = filled or [self.operands[0]]
         if len(filled) == 1:

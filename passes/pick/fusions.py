@@ -28,7 +28,7 @@ from tessella.dialects.place import parse_place
 from tessella.passes.base import Gain, is_constant, sources_of
 from tessella.passes.fold_constants import may_fold
 from tessella.passes.kinds import ProgramPass
-from tessella.passes.pick.by_cost import TOLERANCE
+from tessella.passes.pick import by_cost
 from tessella.passes.pick.candidates import NO_KERNEL, Candidates, Request, layouts_in_play
 from tessella.passes.pick.kernel_cost import Prices
 from tessella.passes.pick.named_places import expanded
@@ -163,7 +163,7 @@ class RivalOps:
     def _why_slower(self, fused: Found, parts: Found, gain: Gain) -> str | None:
         """Return by how much the new ops cost more than the old ones."""
         new, old = self._seconds(fused), self._seconds(parts)
-        if new <= (TOLERANCE if gain == "likely" else 1.0) * old:
+        if new <= (by_cost.TOLERANCE if gain == "likely" else 1.0) * old:
             return None
         return f"it takes {duration(new)}, and its parts take {duration(old)}"
 

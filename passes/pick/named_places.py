@@ -61,7 +61,8 @@ def _lists() -> Mapping[str, Sequence[str] | Plugin]:
 def _plugged(plugin: Plugin, arch: str) -> Sequence[str]:
     """Return the list of a plugin. Raises PluginError unless it is a sequence of places."""
     places: object = plugin.load()
-    listed = cast(Sequence[object], places) if isinstance(places, list | tuple) else ()
+    is_list = isinstance(places, list | tuple)
+    listed = cast(Sequence[object], places) if is_list else ()
     texts = [text for text in listed if isinstance(text, str)]
     if not texts or len(texts) != len(listed):
         raise plugin.error("no list of places", expected="a sequence of texts", found=repr(places))

@@ -54,6 +54,7 @@ def options(path: Path, **changes: Any) -> CheckedOptions:
 
 
 def test_ops_that_take_longest_come_first(tmp_path: Path) -> None:
+    database.update(tmp_path / "x.json", Database())
     listed = units(convolutions(40, 12, 16)(), options(tmp_path / "x.json"))
     # an input of the program is colder than what an op has made
     sizes = [(unit.op.results[0].type.get_shape()[-1], unit.count) for unit in listed]  # pyright: ignore

@@ -233,7 +233,8 @@ def test_maxima_of_regions(scale: float, sizes: tuple[int, int]) -> None:
     session: Any = onnxruntime.InferenceSession(proto.SerializeToString())
     (wanted,) = session.run(None, feeds)
     newest = _pooled(feeds, scale, *sizes, opset=22)
-    for options in (HOST, *({"target": target} for target in RUNNABLE)):
+    every: list[dict[str, Any]] = [HOST, *({"target": target} for target in RUNNABLE)]
+    for options in every:
         model = tessella.compile(newest, **options)
         np.testing.assert_array_equal(model.run(None, feeds)[0], wanted)
         assert bool(model.explain().coverage.in_numpy) == (options is HOST)
@@ -248,7 +249,7 @@ def test_maxima_of_special_regions() -> None:
     feeds = {"x": x, "rois": np.array(rois, np.float32)}
     proto = _pooled(feeds, 1.0, 1, 1)
     results = [tessella.compile(proto, **kept).run(None, feeds)[0] for kept in ({}, HOST)]
-    np.testing.assert_array_equal(*results)
+    np.testing.assert_array_equal(results[0], results[1])
     assert np.isnan(results[0][:2]).all()
     assert results[0].ravel()[2:].tolist() == [0, -np.inf]
     for options in ({}, HOST):

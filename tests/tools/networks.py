@@ -57,8 +57,8 @@ def open_batch() -> onnx.ModelProto:
 def unsupported() -> onnx.ModelProto:
     """Two nodes that no kernel runs."""
     nodes = [
-        helper.make_node("MaxRoiPool", ["x", "r"], ["a"], name="first", pooled_shape=[1, 1]),
-        helper.make_node("MaxRoiPool", ["x", "r"], ["b"], name="second", pooled_shape=[1, 1]),
+        helper.make_node("LpNormalization", ["x"], ["a"], name="first", p=3),
+        helper.make_node("LpNormalization", ["r"], ["b"], name="second", p=4),
         helper.make_node("Add", ["a", "b"], ["z"], name="sum"),
     ]
-    return network(nodes, {"x": (1, 2, 3, 3), "r": (4, 5)}, {"z": (4, 2, 1, 1)}, {})
+    return network(nodes, {"x": (4, 5), "r": (4, 5)}, {"z": (4, 5)}, {})

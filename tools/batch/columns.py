@@ -46,9 +46,13 @@ def check_columns(model: CallableModel, columns: Mapping[str, object]) -> None:
 
 
 def array_of(batch: Any, info: ValueInfo) -> Array:
-    """Return the column of an input: numbers, strings, or lists of equal length. Raises
+    """Return the column of an input: numbers, strings, tensors, or lists of equal length. Raises
     InputError."""
     column = batch.column(info.name)
+    if isinstance(column.type, pa.FixedShapeTensorType):
+        if column.type.permutation not in (None, [*range(len(column.type.shape))]):
+            raise InputError(f"the tensors of the column {info.name!r} have permuted dimensions")
+        column = column.storage
     sizes = [len(column)]
     while True:
         if column.null_count:

@@ -81,7 +81,11 @@ class Processes(Engine):
     def _started(self) -> ProcessPoolExecutor:
         path, workers, threads = self._settings
         context = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(workers, context, _begin, (path, threads))
+        pool = ProcessPoolExecutor(workers, context, _begin, (path, threads))
+        # all start now: Python 3.11 does not end a process that starts while another is found dead
+        for _ in range(workers):
+            pool.submit(int)
+        return pool
 
     def submit(self, block: bytes) -> Future[bytes | str]:
         """Start a block in one of the processes."""

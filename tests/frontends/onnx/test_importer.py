@@ -158,24 +158,34 @@ def test_everything_unsupported_is_listed_at_once() -> None:
         node("Cast", ["c"], ["d"], name="complex", to=TensorProto.COMPLEX64),
         node("LpNormalization", ["image"], ["p"], name="norm", p=3),
         node("Constant", [], ["e"], name="constant", value=pair),
-        node("MaxRoiPool", ["dead", "x"], ["dead2"], name="not needed", pooled_shape=[1, 1]),
+        node("LpNormalization", ["dead"], ["dead2"], name="not needed", p=3),
         node("Sum", ["d", "e", "p"], ["y"], name="sum"),
-        node("MaxRoiPool", ["pair", "d"], ["z"], name="regions", pooled_shape=[1, 1]),
+        node("Sampling", ["pair"], ["z"], name="search", domain="com.microsoft"),
     ]
     nodes.insert(0, node("Relu", ["x"], ["dead"]))
     inputs = [value("x", [1]), value("image", [1, 1, 4, 4]), value("wave", [1], np.complex64)]
     outputs = [value("y", [1]), value("z", [1])]
-    proto = model(nodes, inputs, outputs, domains={"com.example": 1})
+    proto = model(nodes, inputs, outputs, domains={"com.example": 1, "com.microsoft": 1})
     proto.graph.initializer.append(pair)
     expected = [
         Unsupported("input", "wave", "type complex64 is not supported"),
         Unsupported("initializer", "pair", "type complex64 is not supported"),
         Unsupported("NoSuchOp", "unknown", "ONNX has no such op in opset 21"),
-        Unsupported("com.example.Fused", "foreign", "domain 'com.example' is not supported"),
+        Unsupported(
+            "com.example.Fused",
+            "foreign",
+            "domain 'com.example' is not supported: a plugin adds its ops, by an entry point "
+            "'com.example' of the group 'tessella.onnx' (docs/plugins.md)",
+        ),
         Unsupported("Cast", "complex", "type complex64 is not supported"),
         Unsupported("LpNormalization", "norm", "p=3; supported: 2, 1"),
         Unsupported("Constant", "constant", "attribute 'value': type complex64 is not supported"),
-        Unsupported("MaxRoiPool", "regions", "this op is not supported"),
+        Unsupported(
+            "com.microsoft.Sampling",
+            "search",
+            "the op wraps the search for tokens around a decoder; compile the decoder alone, and "
+            "generate tokens in a loop around its calls (model.bind keeps the caches)",
+        ),
     ]
     assert check(proto) == expected
     with pytest.raises(UnsupportedError, match="8 unsupported things") as caught:

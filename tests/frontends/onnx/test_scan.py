@@ -112,7 +112,7 @@ def test_what_is_wrong_is_said() -> None:
     proto, _ = scan(body(wider, 1, 1, 1), 4)
     with pytest.raises(ShapeError, match="changes its type"):
         graph(proto)
-    pool = make(("MaxRoiPool", "k0 x0", "y0"), pooled_shape=[1, 1])
-    unknown = [*make(("Add", "h0 x0", "k0")), *pool]
-    with pytest.raises(UnsupportedError, match="MaxRoiPool"):
+    norm = make(("LpNormalization", "k0", "y0"), p=3)
+    unknown = [*make(("Add", "h0 x0", "k0")), *norm]
+    with pytest.raises(UnsupportedError, match="p=3"):
         graph(scan(body(unknown, 1, 1, 1), 4)[0])
