@@ -264,6 +264,17 @@ def test_columns_are_arrays(column: list[Any], shape: tuple[int | str, ...]) -> 
         assert array.ndim == len(shape)
 
 
+def test_columns_of_tensors() -> None:
+    array = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
+    column = pa.FixedShapeTensorArray.from_numpy_ndarray(array)
+    info = ValueInfo("x", "float32", ("N", 3, 2))
+    np.testing.assert_array_equal(array_of(pa.RecordBatch.from_pydict({"x": column}), info), array)
+    kind = pa.fixed_shape_tensor(pa.float32(), [2, 3], permutation=[1, 0])
+    permuted = pa.ExtensionArray.from_storage(kind, column.storage)
+    with pytest.raises(InputError, match="permuted"):
+        array_of(pa.RecordBatch.from_pydict({"x": permuted}), info)
+
+
 @pytest.mark.parametrize(
     "column, text",
     [
