@@ -31,9 +31,10 @@ from tessella.runtime import model as runnable
 from tessella.runtime.arena import Workspaces
 from tessella.runtime.artifact import CompiledModel
 from tessella.runtime.artifact import CompiledProgram as Stored
+from tessella.runtime.host_steps import HostStep
 from tessella.runtime.model import Out, Shapes
 from tessella.runtime.profiler import ProfiledProgram
-from tessella.runtime.program import HostStep, Program
+from tessella.runtime.program import Program
 from tessella.runtime.rest import Interface
 from tessella.runtime.signature import Dimensions, fits
 from tessella.support import deadline
