@@ -7,6 +7,7 @@ intrinsics, which llvmlite's builders do not.
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TypeGuard
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
@@ -56,15 +57,21 @@ def emit(
     timed = enumerate(rt.timed(module.body.block))
     numbers = {op: i for i, op in timed} if events else None
     for op in module.ops:
-        if isinstance(op, rt.KernelOp | rt.SegmentOp) and op.sym_name.data not in without:
-            name = op.sym_name.data
-            if isinstance(op, rt.KernelOp):
-                texts[name] = emit_kernel(op, target)
-            else:
-                texts[name] = emit_segment(op, target, _symbols(op), divided, numbers)
-    if events and any(isinstance(op, rt.SegmentOp) for op in module.ops):
+        if not _is_native(op) or op.sym_name.data in without:
+            continue
+        name = op.sym_name.data
+        if isinstance(op, rt.KernelOp):
+            texts[name] = emit_kernel(op, target)
+        else:
+            texts[name] = emit_segment(op, target, _symbols(op), divided, numbers)
+    if events and any(_is_native(op) and isinstance(op, rt.SegmentOp) for op in module.ops):
         texts[stamps.NAME] = stamps.stamps(target)
     return texts
+
+
+def _is_native(op: Operation) -> TypeGuard[rt.KernelOp | rt.SegmentOp]:
+    """Return whether an op is a kernel or a segment of the CPU."""
+    return isinstance(op, rt.KernelOp) or (isinstance(op, rt.SegmentOp) and op.device is None)
 
 
 def emit_kernel(kernel: rt.KernelOp, target: Target) -> str:

@@ -14,7 +14,7 @@ from html import escape
 from typing import ClassVar
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import NoneAttr, StringAttr, TensorType
+from xdsl.dialects.builtin import NoneAttr, StringAttr, TensorType, UnitAttr
 from xdsl.ir import Attribute, Data, Dialect, ParametrizedAttribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -22,6 +22,7 @@ from xdsl.irdl import (
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     param_def,
     result_def,
     traits_def,
@@ -43,12 +44,22 @@ from tessella.dialects.layout import (
     layout_words,
     unknown_layout,
 )
+from tessella.runtime.devices import device_names, emits
 from tessella.support.elements import ELEMENTS
 from tessella.support.errors import OptionError
 from tessella.targets.table import FAMILIES
 
-DEVICES = ("host", *FAMILIES, "opencl", "cuda", "any")
 PRECISIONS = (*ELEMENTS, "any")
+
+
+def known_devices() -> tuple[str, ...]:
+    """Return the names of devices in places: CPUs, those of the registry, `host` and `any`."""
+    return ("host", *FAMILIES, *device_names(), "any")
+
+
+def is_apart(name: str) -> bool:
+    """Return whether a device has a memory of its own. The host and CPUs share one."""
+    return name not in ("host", *FAMILIES, "any")
 
 
 @irdl_attr_definition
@@ -139,9 +150,9 @@ class PlaceAttr(ParametrizedAttribute):
         printer.print_string(f"<{self.device.data}, {self.precision.data}, {self.layout}>")
 
     def verify(self) -> None:
-        if self.device.data not in DEVICES:
+        if self.device.data not in (known := known_devices()):
             raise VerifyException(
-                f"expected a device ({', '.join(DEVICES)}), found {self.device.data!r}"
+                f"expected a device ({', '.join(known)}), found {self.device.data!r}"
             )
         if self.precision.data not in PRECISIONS:
             raise VerifyException(
@@ -175,7 +186,7 @@ def parse_place(text: str) -> PlaceAttr:
             found=f"{text!r} of type {type(text).__name__}",
         )
     parts = text.split("/")
-    known = (DEVICES, PRECISIONS)
+    known = (known_devices(), PRECISIONS)
     if len(parts) > len(known) + 1:
         raise OptionError(
             "a place has too many parts", expected="device/precision/layout", found=repr(text)
@@ -302,10 +313,14 @@ class _Conversion(IRDLOperation):
 
 @irdl_op_definition
 class CopyOp(_Conversion):
-    """A copy of a tensor to the memory of another device."""
+    """A copy of a tensor to the memory of another device. With `once`, the tensor is a constant,
+    which is copied once for all calls of the program."""
 
     name = "place.copy"
     CHANGES: ClassVar[str] = "device"
+    assembly_format = "(`once` $once^)? $source attr-dict `:` type($source) `->` type($res)"
+
+    once = opt_prop_def(UnitAttr)
 
 
 @irdl_op_definition
@@ -332,7 +347,8 @@ Step = tuple[type[CopyOp | CastOp | RelayoutOp], PlaceAttr]
 def conversion_steps(start: PlaceAttr, end: PlaceAttr) -> tuple[Step, ...]:
     """Return the conversions from one place to another, in order; none between equal places.
 
-    The host only copies: conversions of precision and layout run on the other device. A value is
+    The host only copies, and so do devices without generated kernels: conversions of precision and
+    layout run on the other device. A value is
     narrowed before it is copied or relaid out, and widened after. Textures stay on their device:
     two devices exchange row-major memory.
     """
@@ -368,12 +384,16 @@ def _bits(precision: str) -> int:
     return ELEMENTS[precision].bits
 
 
+def _converts(name: str) -> bool:
+    """Return whether a device has code for conversions of precision and layout."""
+    return name in FAMILIES or emits(name)
+
+
 def _in_transit(start: PlaceAttr, end: PlaceAttr) -> tuple[str, Layout]:
     """Return the precision and layout in which a value is copied between devices."""
-    if start.device.data == "host":
-        return start.precision.data, start.layout
-    if end.device.data == "host":
-        return end.precision.data, end.layout
+    for place in (start, end):
+        if not _converts(place.device.data):
+            return place.precision.data, place.layout
     narrow = min(start.precision.data, end.precision.data, key=_bits)
     alike = start.layout == end.layout and start.layout != IMAGE
     return narrow, start.layout if alike else NCHW

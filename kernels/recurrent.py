@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from xdsl.ir import Operation
+
 from tessella.dialects.elements import element_of
 from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.core import NnOp
 from tessella.dialects.nn.recurrent import ScanOp
+from tessella.dialects.place import is_apart
 from tessella.kernels.cost import CALL, bytes_of, moving
 from tessella.kernels.registry import (
     CPU,
@@ -25,13 +30,24 @@ def _why_not_native(op: ScanOp) -> str | None:
     function = op.function
     if function is None:
         return f"the program has no function @{op.body_name}"
-    inner = (found for found in function.walk() if isinstance(found, NnOp))
-    slow = next((found for found in inner if is_called(found)), None)
+    slow = next((found for found in _inner_ops(function) if is_called(found)), None)
     if slow is not None:
         return f"{slow.name} in @{op.body_name} runs outside of native code"
+    far = next((found for found in _inner_ops(function) if _is_apart(found)), None)
+    if far is not None:
+        return f"{far.name} in @{op.body_name} runs on another device"
     foreign = (element_of(value.type) for value in (*op.operands, *op.results))
     stored = next((element.name for element in foreign if not element.is_native), None)
     return f"no native code for {stored}" if stored else generated_limits(op)
+
+
+def _inner_ops(function: Operation) -> Iterator[NnOp]:
+    """Yield the ops in a function."""
+    return (found for found in function.walk() if isinstance(found, NnOp))
+
+
+def _is_apart(op: NnOp) -> bool:
+    return any(is_apart(place.device.data) for place in op.places or ())
 
 
 def _seconds(op: ScanOp, target: Target) -> float:

@@ -7,10 +7,12 @@ CPU:
     def conv(k: KernelBuilder, op: nn.ConvOp, x: SSAValue, w: SSAValue,
              b: SSAValue | None = None) -> SSAValue: ...
 
-``register`` takes any other kernel. The kernel of a device without a code generator can be picked
-and printed, but not built:
+A device that writes kernels of the stage `tile` in its own language (``passes/emitter.py``) runs
+generated kernels too. ``register`` takes any other kernel, such as one in a device's own language:
 
-    register(Kernel("image", nn.ConvOp, "opencl", (IMAGE,), rows(["f16"]), cost=on_the_gpu))
+    register(Kernel("add", nn.AddOp, "acme", (NCHW,), rows(["f32"]), cost=seconds, source=text))
+
+A kernel without code can be picked and printed, but not built.
 
 Every op has a kernel `host`, its NumPy semantics, without a declaration. ``@host`` adds another
 NumPy kernel beside it. ``@called`` adds a Python function at the places of generated kernels, such
@@ -31,11 +33,12 @@ from xdsl.irdl import OptPropertyDef
 
 from tessella.dialects.layout import ANY_LAYOUT, BLOCKED, NCHW, Layout
 from tessella.dialects.nn.core import NnOp, shape_of
-from tessella.dialects.place import PlaceAttr, parse_place
+from tessella.dialects.place import PlaceAttr, is_apart, parse_place
 from tessella.kernels.cost import Cost, KernelWork
 from tessella.kernels.elements import NATIVE, SAME, Elements, Table, elements_of
 from tessella.kernels.host_cost import host_seconds
 from tessella.runtime import host as host_functions
+from tessella.runtime.devices import Source, device_names, emits
 from tessella.runtime.host import HostKernel
 from tessella.runtime.host import kernel as host_function
 from tessella.support.errors import InternalError, InvalidModelError, OptionError
@@ -107,6 +110,9 @@ class Kernel:
 
     For a host kernel, None means the op's own function.
     """
+    source: Callable[[Any], Source] | None = None
+    """Function that returns the kernel of an op in the language of the device; None for a kernel
+    without one."""
     method: str | None = None
     """The name of the algorithm, such as `winograd`, or of the library, such as `blas`: the option
     ``kernels`` turns all kernels of a method off, or prefers them."""
@@ -131,7 +137,15 @@ class Kernel:
 
     def runs_on(self, device: str) -> bool:
         """Return whether the kernel serves places of a device."""
-        return device == self.device or (self.device == CPU and device in CPUS)
+        if self.device != CPU:
+            return device == self.device
+        return device in CPUS or self._runs_apart(device)
+
+    def _runs_apart(self, device: str) -> bool:
+        """Return whether a kernel of every CPU serves places of a device beside the CPU."""
+        if self.name == VIEW_KERNEL:
+            return is_apart(device)
+        return self.lower is not None and emits(device)
 
     @cached_property
     def _rows(self) -> Mapping[Hashable, Elements]:
@@ -256,7 +270,7 @@ def _first_read(kernel: Kernel) -> tuple[str, ...]:
 def devices_with_kernels() -> Sequence[str]:
     """Return the devices with kernels, whether or not their code can be built here."""
     registered = {kernel.device for kernels in _KERNELS.values() for kernel in kernels}
-    cpus = CPUS if CPU in registered else ()
+    cpus = (*CPUS, *filter(emits, device_names())) if CPU in registered else ()
     return tuple(dict.fromkeys((*cpus, *sorted(registered - {CPU}), "host")))
 
 
@@ -314,6 +328,11 @@ def picked_kernel(op: NnOp) -> Kernel:
 def is_called(op: NnOp) -> bool:
     """Return whether an op's kernel is a Python function, such as NumPy's."""
     return op.kernel is not None and picked_kernel(op).is_called
+
+
+def is_generated(op: NnOp) -> bool:
+    """Return whether an op's kernel is lowered to statements, which can be fused with others."""
+    return op.kernel is not None and picked_kernel(op).lower is not None
 
 
 def why_misplaced(op: NnOp) -> str | None:

@@ -21,29 +21,41 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, FunctionType, IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tessella import kernels
-from tessella.dialects import nn
+from tessella.dialects import device, nn
 from tessella.dialects.calls import NODES, nodes_of
 from tessella.dialects.graph import weights_of
+from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp, splat_array
 from tessella.dialects.nn.core import Array, NnOp, Tensor, tensor_type, type_of
 from tessella.dialects.nn.evaluate import constant_value
 from tessella.dialects.nn.fused import FusedOp, YieldOp
-from tessella.dialects.place import CastOp, PlaceAttr, RelayoutOp, place_of, placed
+from tessella.dialects.place import (
+    CastOp,
+    PlaceAttr,
+    RelayoutOp,
+    is_apart,
+    place_of,
+    placed,
+    precision_of,
+)
 from tessella.dialects.sizes import is_static
 from tessella.dialects.structure import structure
 from tessella.dialects.tile import CallOp, KernelOp, ScanOp, SegmentOp, ViewOp, same_memory
 from tessella.kernels.group import GroupLowering
-from tessella.kernels.registry import VIEW_KERNEL
+from tessella.kernels.registry import VIEW_KERNEL, picked_kernel
 from tessella.passes.base import segments
 from tessella.passes.kinds import ProgramPass
+from tessella.runtime.devices import Source
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InvalidModelError
 from tessella.support.sizes import Size
+
+AnyKernel = KernelOp | device.KernelOp
 
 
 @dataclass
@@ -51,10 +63,10 @@ class KernelTable:
     """The kernels of a module by structure; equal ones are created once."""
 
     module: ModuleOp
-    known: dict[Hashable, KernelOp] = field(default_factory=dict[Hashable, KernelOp])
+    known: dict[Hashable, AnyKernel] = field(default_factory=dict[Hashable, AnyKernel])
     count: int = field(init=False)
     """The number of the next kernel."""
-    _calls: dict[KernelOp, list[CallOp]] = field(default_factory=dict[KernelOp, list[CallOp]])
+    _calls: dict[AnyKernel, list[CallOp]] = field(default_factory=dict[AnyKernel, list[CallOp]])
 
     def __post_init__(self) -> None:
         kernels = (op for op in self.module.body.block.ops if isinstance(op, KernelOp))
@@ -65,12 +77,25 @@ class KernelTable:
         """Return a call of a group's kernel, or of an equal kernel that exists. `finish` records
         the group's nodes on the kernel."""
         kernel = self._known(group.kernel(results), "_".join(group.names[:3]))
-        call = CallOp(kernel.sym_name.data, group.arguments, [r.type for r in results])
-        call.attributes[NODES] = ArrayAttr(map(StringAttr, group.nodes))
+        return self._call(kernel, group.arguments, group.nodes)
+
+    def call_source(self, op: NnOp, source: Source) -> CallOp:
+        """Return a call of the kernel of an op in the language of a device."""
+        place = place_of(op.results[0].type)
+        assert place is not None
+        types = FunctionType.from_lists([v.type for v in op.operands], list(op.result_types))
+        kernel = device.KernelOp("kernel", types, place.device.data, source)
+        return self._call(self._known(kernel, op.kernel or op.name), op.operands, [op.node])
+
+    def _call(
+        self, kernel: AnyKernel, arguments: Sequence[SSAValue], nodes: Sequence[str]
+    ) -> CallOp:
+        call = CallOp(kernel.sym_name.data, arguments, list(kernel.function_type.outputs))
+        call.attributes[NODES] = ArrayAttr(map(StringAttr, nodes))
         self._calls.setdefault(kernel, []).append(call)
         return call
 
-    def _known(self, kernel: KernelOp, hint: str) -> KernelOp:
+    def _known(self, kernel: AnyKernel, hint: str) -> AnyKernel:
         """Return an equal existing kernel, or name and add the new one."""
         key = structure(kernel)
         known = self.known.get(key)
@@ -104,8 +129,14 @@ class _GroupConversion(GroupLowering):
         self.anchor = anchor
 
     def weight(self, array: Array, hint: str) -> SSAValue:
-        """Return a new weight that holds ``array``."""
-        return self._inserted(WeightOp(self.weights.add(hint, array), type_of(array)))
+        """Return a new weight that holds ``array``. On a device with a memory of its own, it has a
+        place there."""
+        type, place = type_of(array), place_of(self.anchor.results[0].type)
+        if place is not None and is_apart(place.device.data):
+            type = placed(
+                type, PlaceAttr.get(place.device.data, precision_of(type.element_type), NCHW)
+            )
+        return self._inserted(WeightOp(self.weights.add(hint, array), type))
 
     def view(self, value: SSAValue, type: Tensor) -> SSAValue:
         """Return a tensor's memory as a tensor of another type."""
@@ -182,6 +213,9 @@ def _converted(
         case NnOp() if op.kernel == VIEW_KERNEL:
             return _view(op.operands[0], tensor_type(op.results[0]), op)
         case NnOp() if not isinstance(op, ConstantOp):
+            source = picked_kernel(op).source
+            if source is not None:
+                return table.call_source(op, source(op))
             return _convert_single(op, weights, table)
         case _:
             return None

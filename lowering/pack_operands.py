@@ -37,7 +37,7 @@ from tessella.dialects.nn.core import Array, Tensor, shape_of, tensor_type
 from tessella.dialects.place import place_of, placed
 from tessella.dialects.tile import CallOp, ContractOp, KernelOp, ViewOp, weight_of
 from tessella.lowering.nn_to_tile import KernelTable, relayout
-from tessella.passes.base import segments
+from tessella.passes.base import cpu_segments
 from tessella.passes.kinds import ProgramPass
 from tessella.runtime.weights import WeightStore
 from tessella.support.elements import ELEMENTS
@@ -100,14 +100,14 @@ class _Packer:
             pack_arguments(kernel)
         calls = [
             op
-            for segment in segments(self.module)
+            for segment in cpu_segments(self.module)
             for op in segment.body.block.ops
             if isinstance(op, CallOp)
         ]
         self._pack_weights(calls)
         for call in calls:
             self._call(call)
-        for segment in segments(self.module):
+        for segment in cpu_segments(self.module):
             for op in reversed(list(segment.body.block.ops)):
                 if isinstance(op, WeightOp | ViewOp) and op.res.first_use is None:
                     Rewriter.erase_op(op)
@@ -148,7 +148,7 @@ class _Packer:
                 if isinstance(op, ViewOp):
                     continue
                 wanted: Sequence[object] = ()
-                if isinstance(op, CallOp):
+                if isinstance(op, CallOp) and op.callee_name in self.kernels:
                     wanted = self.kernels[op.callee_name].function_type.inputs.data
                 for i, value in enumerate(op.operands):
                     weight = weight_of(value)
@@ -171,7 +171,9 @@ class _Packer:
         place = place_of(type)
         copy = relayout(call, value, place, self.weights, self.table)
         self.kernels[copy.callee_name] = next(
-            k for k in self.table.known.values() if k.sym_name.data == copy.callee_name
+            kernel
+            for kernel in self.table.known.values()
+            if isinstance(kernel, KernelOp) and kernel.sym_name.data == copy.callee_name
         )
         Rewriter.insert_op(copy, InsertPoint.before(call))
         self.copies[value, type] = copy.res[0]

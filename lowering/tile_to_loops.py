@@ -25,16 +25,26 @@ from itertools import groupby
 
 from xdsl.context import Context
 from xdsl.dialects import arith, memref
-from xdsl.dialects.builtin import ArrayAttr, MemRefType, ModuleOp, UnitAttr
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    FunctionType,
+    MemRefType,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    UnitAttr,
+)
 from xdsl.ir import Attribute, OpResult, SSAValue
 from xdsl.ir.affine import AffineExpr
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from tessella.dialects import rt
+from tessella.dialects import device, rt
 from tessella.dialects.calls import NODES, TensorCall
 from tessella.dialects.graph import CompileContext
+from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.constants import WeightOp
-from tessella.dialects.nn.core import tensor_type
+from tessella.dialects.nn.core import shape_of, tensor_type
+from tessella.dialects.place import place_of
 from tessella.dialects.sizes import dims
 from tessella.dialects.tile import (
     CallOp,
@@ -67,6 +77,13 @@ from tessella.support.errors import InvalidModelError
 from tessella.support.sizes import Expr, Size
 
 
+def buffer_of(type: TensorType) -> rt.Buffer:
+    """Return the type of the flat buffer that holds a whole tensor."""
+    place, shape = place_of(type), shape_of(type)
+    layout = place.layout if place is not None else NCHW
+    return rt.flat_buffer(type.element_type, layout.size(shape))
+
+
 def buffer_type(value: SSAValue) -> rt.Buffer:
     """Return the type of the flat buffer that holds a tensor."""
     size = layout_of(value).size(memory_shape(value))
@@ -90,6 +107,9 @@ class ConvertTileToLoopsPass(ProgramPass):
                     Rewriter.insert_op(each.kernel, InsertPoint.before(kernel))
                     if isinstance(ctx, CompileContext) and ctx.lowered is not None:
                         ctx.lowered(each.kernel)
+        for kernel in list(op.body.block.ops):
+            if isinstance(kernel, device.KernelOp):
+                Rewriter.replace_op(kernel, kernel.with_type(_on_buffers(kernel)))
         for segment in segments(op):
             new = _SegmentConversion(segment, kernels, shared).convert()
             Rewriter.insert_op(new, InsertPoint.before(segment))
@@ -98,6 +118,15 @@ class ConvertTileToLoopsPass(ProgramPass):
             if isinstance(kernel, KernelOp):
                 Rewriter.erase_op(kernel)
         _stop_loops(op)
+
+
+def _on_buffers(kernel: device.KernelOp) -> FunctionType:
+    """Return the type of a device's kernel with buffers instead of tensors."""
+    inputs, outputs = (
+        [buffer_of(tensor) for tensor in types if isinstance(tensor, TensorType)]
+        for types in (kernel.inputs, kernel.outputs)
+    )
+    return FunctionType.from_lists(inputs, outputs)
 
 
 def _stop_loops(module: ModuleOp) -> None:
@@ -345,6 +374,7 @@ class _SegmentConversion:
         types = ([buffer_type(v) for v in group] for group in (arguments, self.results))
         self.new = rt.SegmentOp(segment.sym_name.data, *types)
         self.new.brief = segment.brief
+        self.new.device = None if segment.device is None else StringAttr(segment.device)
         self.block = self.new.body.block
         self.buffers: dict[SSAValue, SSAValue] = dict(zip(arguments, self.new.inputs, strict=True))
         for number in shared.arguments[segment.sym_name.data]:
@@ -390,12 +420,17 @@ class _SegmentConversion:
         return self.new
 
     def _call(self, op: CallOp) -> None:
-        lowered = self.kernels[op.callee_name]
         inputs, outputs = self._operands(op)
+        lowered = self.kernels.get(op.callee_name)
+        nodes = {k: v for k, v in op.attributes.items() if k == NODES}
+        if lowered is None:  # a kernel of another device
+            call = rt.CallOp(op.callee_name, inputs, outputs, (), self._threads)
+            call.attributes.update(nodes)
+            self.block.add_op(call)
+            return
         first = lowered[0].piece
         buffers: dict[SSAValue, SSAValue] = dict(zip(first.arguments, inputs, strict=True))
         buffers.update(zip(first.results, outputs, strict=True))
-        nodes = {k: v for k, v in op.attributes.items() if k == NODES}
         for each in lowered:
             self._call_piece(each, buffers).attributes.update(nodes)
 

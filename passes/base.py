@@ -37,8 +37,13 @@ def functions(module: ModuleOp) -> Iterator[FuncOp]:
 
 
 def segments(module: ModuleOp) -> list[SegmentOp]:
-    """Return the native segments of the program, on tensors."""
+    """Return the segments of the program, on tensors, for all devices."""
     return [op for op in module.body.block.ops if isinstance(op, SegmentOp)]
+
+
+def cpu_segments(module: ModuleOp) -> list[SegmentOp]:
+    """Return the segments of the program, on tensors, that become native code."""
+    return [segment for segment in segments(module) if segment.device is None]
 
 
 def buffer_segments(module: ModuleOp) -> list[rt.SegmentOp]:

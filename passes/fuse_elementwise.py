@@ -58,7 +58,7 @@ from tessella.dialects.nn.reduction import ReduceOp
 from tessella.dialects.nn.traits import MovesElements, ReadAsAccess, ReadsOnce, ReadsRows
 from tessella.dialects.place import place_of
 from tessella.kernels.movement import common_digits
-from tessella.kernels.registry import NOT_FUSED, VIEW_KERNEL, is_called
+from tessella.kernels.registry import NOT_FUSED, VIEW_KERNEL, is_generated
 from tessella.passes.base import functions
 from tessella.passes.joined_casts import with_elementwise_casts, without_lone_casts
 from tessella.passes.kinds import ProgramPass
@@ -294,7 +294,7 @@ def _is_fusable(op: object) -> bool:
         isinstance(op, NnOp)
         and not isinstance(op, ConstantOp)
         and op.kernel not in (None, *NOT_FUSED)
-        and not is_called(op)
+        and is_generated(op)
         and len(op.results) == 1
     )
 

@@ -36,7 +36,7 @@ from tessella.dialects.nn.constants import WeightOp
 from tessella.dialects.sizes import is_static
 from tessella.dialects.symbols import callee_of
 from tessella.dialects.tile import CallOp, ExtractOp, KernelOp, ScanOp, SegmentOp, ViewOp
-from tessella.passes.base import segments
+from tessella.passes.base import cpu_segments
 from tessella.passes.kinds import ProgramPass
 
 
@@ -48,7 +48,7 @@ class HoistInvariantsPass(ProgramPass):
     stages = ("tile",)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        known = {segment.sym_name.data: segment for segment in segments(op)}
+        known = {segment.sym_name.data: segment for segment in cpu_segments(op)}
         scans = [s for segment in known.values() for s in segment.body.block.ops]
         scans = [scan for scan in scans if isinstance(scan, ScanOp)]
         users = Counter(scan.callee_name for scan in scans)

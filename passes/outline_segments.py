@@ -13,15 +13,15 @@
       %2, %3 = nn.topk %1 {kernel = "host"}
 
 A program whose ops are all native becomes one segment. So does the function of an `nn.scan` whose
-kernel is `loop`, under its own name. Copies between the host and a CPU are steps
-that cost nothing, as both use the same memory.
+kernel is `loop`, under its own name. Copies between places are steps; between the host and a CPU
+they cost nothing, as both use the same memory. All ops of a segment run on one device.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, cycle
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import FunctionType, ModuleOp
@@ -33,14 +33,17 @@ from tessella import kernels
 from tessella.dialects.nn.constants import ConstantOp
 from tessella.dialects.nn.core import NnOp, shape_of
 from tessella.dialects.nn.recurrent import ScanOp
-from tessella.dialects.place import CastOp, CopyOp
+from tessella.dialects.place import CastOp, CopyOp, is_apart, place_of
 from tessella.dialects.rt import LaunchOp
 from tessella.dialects.tile import ReturnOp as TileReturnOp
 from tessella.dialects.tile import SegmentOp
-from tessella.kernels.registry import LOOP_KERNEL, is_called
+from tessella.kernels.registry import CPU, LOOP_KERNEL, is_called
 from tessella.passes.base import find_function, functions
 from tessella.passes.kinds import ProgramPass
 from tessella.support.errors import InternalError, InvalidModelError
+
+PROGRAM = "program"
+"""What runs the ops that are steps of the program."""
 
 
 @dataclass(frozen=True)
@@ -81,29 +84,36 @@ def _become_segment(function: FuncOp) -> None:
     Rewriter.replace_op(function, segment)
 
 
-def _is_native(op: Operation) -> bool:
-    if isinstance(op, CastOp):
-        return 0 not in shape_of(op.res)
-    return not (isinstance(op, CopyOp) or (isinstance(op, NnOp) and is_called(op)))
+def _runner(op: Operation) -> str:
+    """Return what runs an op: a device in a segment, or the program itself for ops that are steps
+    of it. The CPU is the device of ops without places."""
+    is_step = isinstance(op, CopyOp) or (isinstance(op, NnOp) and is_called(op))
+    if is_step or (isinstance(op, CastOp) and 0 in shape_of(op.res)):
+        return PROGRAM
+    place = place_of(op.results[0].type) if op.results else None
+    return place.device.data if place is not None and is_apart(place.device.data) else CPU
 
 
 def _stretches(function: FuncOp) -> list[list[Operation]]:
-    """Return the native stretches of a function, reordering its ops to make the stretches few."""
+    """Return the stretches of a function that one device runs, reordering its ops to make the
+    stretches few."""
     ops = [op for op in function.body.block.ops if not isinstance(op, ReturnOp | ConstantOp)]
     done: set[Operation] = {op for op in function.body.block.ops if isinstance(op, ConstantOp)}
     stretches: list[list[Operation]] = []
     ordered: list[Operation] = []
-    native, waiting = True, 0
-    while ops:
-        taken = _ready(ops, done, _is_native if native else lambda op: not _is_native(op))
+    runners = {op: _runner(op) for op in ops}
+    order, waiting = list(dict.fromkeys((CPU, PROGRAM, *runners.values()))), 0
+    for runner in cycle(order):
+        if not ops:
+            break
+        taken = _ready(ops, done, lambda op, runner=runner: runners[op] == runner)
         waiting = 0 if taken else waiting + 1
-        if waiting == 2:  # neither kind of op can run
+        if waiting == len(order):  # no op can run
             raise InvalidModelError(f"{ops[0].name} waits for its own result", where=str(ops[0]))
-        if native and taken:
+        if runner != PROGRAM and taken:
             stretches.append(taken)
         ordered += taken
         ops = [op for op in ops if op not in done]
-        native = not native
     last = function.body.block.last_op
     if last is None:
         raise InternalError(f"@{function.sym_name.data} has no terminator")

@@ -25,7 +25,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from tessella import targets
 from tessella.dialects.calls import NODES, nodes_of
 from tessella.dialects.tile import CallOp, KernelOp, ViewOp, YieldOp, through_views
-from tessella.passes.base import segments
+from tessella.passes.base import cpu_segments
 from tessella.passes.kinds import ProgramPass
 from tessella.passes.tile.cost import KernelCost, cost_after, scheduling_passes
 from tessella.passes.tile.estimates import bytes_in, count_of, points
@@ -61,7 +61,7 @@ class TileMergeKernelsPass(ProgramPass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         merger = _Merger(op, targets.resolve(self.target), self.shared)
-        for segment in segments(op):
+        for segment in cpu_segments(op):
             merger.run(segment.body.block)
         merger.drop_unused()
 

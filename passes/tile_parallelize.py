@@ -35,7 +35,7 @@ from tessella.dialects.tile import (
     SelectionOp,
 )
 from tessella.dialects.tile.nest import depth
-from tessella.passes.base import segments
+from tessella.passes.base import cpu_segments
 from tessella.passes.kinds import ProgramPass
 from tessella.passes.tile.align import align
 from tessella.passes.tile.cycles import kernel_cycles
@@ -85,7 +85,7 @@ class TileParallelizePass(ProgramPass):
                 segment.brief = UnitAttr() if is_brief else None
                 for name in r:
                     divisions[name].apply()
-        align(kernels, segments(op), work, target)
+        align(kernels, cpu_segments(op), work, target)
 
 
 def _runs(module: ModuleOp) -> dict[SegmentOp, Counter[str]]:
@@ -93,7 +93,7 @@ def _runs(module: ModuleOp) -> dict[SegmentOp, Counter[str]]:
     included."""
     found: dict[str, Counter[str]] = {}
     inside: set[str] = set()
-    every = segments(module)
+    every = cpu_segments(module)
     for segment in every:
         found[segment.sym_name.data] = runs = Counter[str]()
         for op in segment.body.block.ops:

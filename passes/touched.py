@@ -11,6 +11,7 @@ from xdsl.dialects import memref
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation
 
+from tessella.dialects import device
 from tessella.dialects.rt import (
     ALONE,
     ANY,
@@ -51,6 +52,8 @@ class Touched:
         touched = Touched(parts, divided(block))
         for kernel in (op for op in block.ops if isinstance(op, KernelOp)):
             parts[kernel.sym_name.data] = [kernel.part(i) for i in range(len(kernel.buffers))]
+        for kernel in (op for op in block.ops if isinstance(op, device.KernelOp)):
+            parts[kernel.sym_name.data] = [ALONE] * len((*kernel.inputs, *kernel.outputs))
         # callees come before their callers
         for segment in buffer_segments(module):
             ops = segment.body.block.ops

@@ -35,7 +35,7 @@ from tessella.dialects.tile import (
     yielded,
 )
 from tessella.dialects.tile.inits import init_root, overwriter
-from tessella.passes.base import segments
+from tessella.passes.base import cpu_segments
 from tessella.passes.kinds import ProgramPass
 
 
@@ -60,7 +60,7 @@ class _InPlace:
     def run(self) -> None:
         carried = _carried(self.module)
         replaced: set[KernelOp] = set()
-        for segment in segments(self.module):
+        for segment in cpu_segments(self.module):
             calls = (op for op in segment.body.block.ops if isinstance(op, CallOp))
             for call in reversed(list(calls)):
                 replaced.update(self._take(call, carried.get(segment.sym_name.data, 0)))

@@ -12,10 +12,12 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
 
+from tessella.runtime.devices import Memory, device
 from tessella.support.errors import ResourceError
 
 Array = npt.NDArray[Any]
@@ -120,6 +122,8 @@ class Workspace:
         self._need = PeakRequest()
         self._arena = aligned(0)
         self._address = self._room = 0
+        self._device_arenas: WeakValueDictionary[str, Memory] = WeakValueDictionary()
+        """The arenas on devices. Frames that use one keep it alive."""
 
     def frame(self, key: object, make: Callable[[], Any]) -> Any:
         """Return the frame of the program ``key``, which has not requested it in this window yet:
@@ -141,6 +145,14 @@ class Workspace:
                 self._address = address(self._arena)
             self._need.now = size
         return self._address
+
+    def device_arena(self, name: str, size: int) -> Memory:
+        """Return an arena of at least ``size`` bytes on a device. Raises ResourceError if it cannot
+        be allocated."""
+        found = self._device_arenas.get(name)
+        if found is None or found.size < size:
+            found = self._device_arenas[name] = Memory(device(name), size)
+        return found
 
     def recycler(self, number: int) -> Recycler:
         """Return the recycler for the output with this number."""

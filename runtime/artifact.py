@@ -23,8 +23,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella.runtime.arena import ALIGNMENT
+from tessella.runtime.device_steps import CopyStep, DeviceStep
 from tessella.runtime.elements import bytes_of
 from tessella.runtime.events import Work
+from tessella.runtime.host_steps import HostStep
 from tessella.runtime.image import Image, Library
 from tessella.runtime.manifest import (
     FORMAT,
@@ -40,7 +42,7 @@ from tessella.runtime.manifest import (
     codes_of,
     verify,
 )
-from tessella.runtime.program import HostStep, NativeStep, Program, ScanStep, Step
+from tessella.runtime.program import NativeStep, Program, ScanStep, Step
 from tessella.runtime.records import decoded, encoded
 from tessella.runtime.rest import Interface, Rest
 from tessella.runtime.signature import ValueInfo
@@ -96,6 +98,8 @@ class CompiledSubprogram:
     interface: Interface
     models: Sequence[CompiledModel] = ()
 
+
+StoredStep = NativeStep | HostStep | CopyStep | DeviceStep | ScanRecord
 
 Keep = Callable[[Array], str]
 """A function that stores an array of bytes outside the artifact and returns its SHA-256."""
@@ -175,7 +179,7 @@ class _Writer:
             program.symbols,
         )
 
-    def _step(self, step: Step) -> NativeStep | HostStep | ScanRecord:
+    def _step(self, step: Step) -> StoredStep:
         if isinstance(step, ScanStep):
             body = self._program(step.body)
             return ScanRecord(body, step.loop, step.inputs, step.outputs, step.specs)
@@ -297,7 +301,7 @@ class Artifact:
             calls=record.calls,
         )
 
-    def _step(self, step: NativeStep | HostStep | ScanRecord, code: Library | None) -> Step:
+    def _step(self, step: StoredStep, code: Library | None) -> Step:
         if isinstance(step, ScanRecord):
             body = self._program(step.body, code)
             return ScanStep(body, step.loop, step.inputs, step.outputs, step.specs)

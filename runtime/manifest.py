@@ -13,10 +13,12 @@ from math import prod
 from typing import Any, NamedTuple, cast
 
 from tessella.runtime.arena import ALIGNMENT
+from tessella.runtime.device_steps import CopyStep, DeviceStep
 from tessella.runtime.events import CallEvent, Work
+from tessella.runtime.host_steps import HostStep
 from tessella.runtime.image import SYSTEM, Function
 from tessella.runtime.pool import ENTER, GROW
-from tessella.runtime.program import HostStep, NativeStep
+from tessella.runtime.program import NativeStep
 from tessella.runtime.records import LARGEST, dtype_of
 from tessella.runtime.rest import FUNCTIONS, Interface, Step
 from tessella.runtime.scan import Loop
@@ -56,7 +58,7 @@ class ProgramRecord:
     """The record of a `Program`, without code and weights."""
 
     inputs: int
-    steps: tuple[NativeStep | HostStep | ScanRecord, ...]
+    steps: tuple[NativeStep | HostStep | CopyStep | DeviceStep | ScanRecord, ...]
     results: tuple[int, ...]
     constants: Mapping[int, Constant]
     weights: tuple[int, ...]
@@ -306,7 +308,7 @@ def _verify_sizes(sizes: Iterable[Size], symbols: Set[Symbol]) -> None:
 
 
 def _verify_step(
-    step: NativeStep | HostStep | ScanRecord,
+    step: NativeStep | HostStep | CopyStep | DeviceStep | ScanRecord,
     weights: Sequence[Blob],
     image: CodeRecord | None,
     symbols: Set[Symbol],
@@ -327,6 +329,10 @@ def _verify_step(
             for spec in step.specs or ():
                 _verify_sizes(spec.shape, symbols)
             _verify_sizes(_sizes_in(tuple(step.settings.values())), symbols)
+        case CopyStep():
+            _verify_sizes(step.spec.shape, symbols)
+        case DeviceStep():
+            _verify_device_step(step, symbols)
         case ScanRecord():
             _verify_scan(step)
             for spec in step.specs:
@@ -334,6 +340,21 @@ def _verify_step(
             inner = {each.symbol for each in step.body.symbols}
             _require(inner in (set(), symbols), "the body of a loop has other symbols")
             _verify_program(step.body, weights, image)
+
+
+def _verify_device_step(step: DeviceStep, symbols: Set[Symbol]) -> None:
+    _require(len(step.specs) == len(step.outputs), "a step has outputs without shapes")
+    for spec in step.specs:
+        _verify_sizes(spec.shape, symbols)
+        _require(bounds_of(_bytes(spec))[0] < LARGEST, "an output is too large")
+    _verify_sizes([step.arena_bytes], symbols)
+    count = len(step.inputs) + len(step.outputs)
+    for call in step.calls:
+        _require(call.kernel in ("", *step.kernels), f"no code of {call.kernel!r}")
+        for operand in call.operands:
+            _verify_sizes([operand.at, operand.size], symbols)
+            is_there = operand.space == "arena" or bounds_of(operand.at)[1] < count
+            _require(is_there, "a kernel reads what is not there")
 
 
 def _sizes_in(setting: Any) -> Iterator[Size]:

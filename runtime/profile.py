@@ -28,7 +28,7 @@ class ProfileRow:
     """The cost of a kernel call, a NumPy step, a copy or a barrier, per run."""
 
     kind: str
-    """The kind of the row: ``kernel``, ``numpy``, ``copy`` or ``barrier``."""
+    """The kind of the row: ``kernel``, ``numpy``, ``device``, ``copy`` or ``barrier``."""
     kernel: str
     nodes: tuple[str, ...]
     where: str

@@ -11,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella import targets
+from tessella.runtime.device_steps import HOST, CopyStep, DeviceStep, devices_of, finish
 from tessella.runtime.events import CallEvent, Scale, Stream, Work
+from tessella.runtime.host_steps import HostStep
 from tessella.runtime.profile import Activity, Profile, ProfileRow, roof
-from tessella.runtime.program import Bound, HostStep, Step
+from tessella.runtime.program import Bound, Step
 from tessella.support.clock import now
 from tessella.support.decisions import known
 from tessella.support.errors import OptionError
@@ -56,7 +58,7 @@ class Recorder:
     def __init__(self, part: ProfiledProgram) -> None:
         self.part = part
         self.calls: list[CallEvent] = list(part.runs.program.calls)
-        """The calls of the program by number, followed by the recorded steps that NumPy runs."""
+        """The calls of the program by number, followed by its other recorded steps."""
         self._streams: list[Stream] = []
         self._steps: list[tuple[int, int, int]] = []
         self._numbers: dict[int, int] = {}
@@ -72,27 +74,29 @@ class Recorder:
         self.values = values
 
     def watched(self, bound: Bound, step: Step) -> Bound:
-        """Wrap a NumPy step so that its beginning and end are recorded. Return any other step
+        """Wrap a step so that its beginning and end are recorded. Return native segments and loops
         unchanged, as segments write events."""
-        if not isinstance(step, HostStep):
+        call = _call_of(step)
+        if call is None:
             return bound
+        devices = [name for name in devices_of(step) if name != HOST]
         # the key is the step, as it is bound again when a call uses other memory
-        return _Watched(bound, self._number(id(step), step.kernel, step.node), self._steps)
+        return _Watched(bound, self._number(id(step), call), self._steps, devices)
 
     @contextmanager
     def timed(self, key: int, kernel: str, node: str) -> Generator[None]:
         """Record the time of the block as a step after a graph break. ``key`` identifies the
         step."""
-        number, start = self._number(key, kernel, node), now()
+        number, start = self._number(key, CallEvent(kernel, "numpy", (node,))), now()
         yield
         self._steps.append((number, start, now()))
 
-    def _number(self, key: int, kernel: str, node: str) -> int:
-        """Return the number of a NumPy step in ``calls``. The first call with a ``key`` appends the
+    def _number(self, key: int, call: CallEvent) -> int:
+        """Return the number of a step in ``calls``. The first call with a ``key`` appends the
         step."""
         number = self._numbers.setdefault(key, len(self.calls))
         if number == len(self.calls):
-            self.calls.append(CallEvent(kernel, "numpy", (node,)))
+            self.calls.append(call)
         return number
 
     @property
@@ -126,11 +130,29 @@ class _Watched:
     inner: Bound
     number: int
     steps: list[tuple[int, int, int]]
+    devices: Sequence[str]
+    """The devices that the step only launches work on. Recorded runs wait for them."""
 
     def run(self, values: list[Any]) -> None:
         start = now()
         self.inner.run(values)
+        finish(self.devices)
         self.steps.append((self.number, start, now()))
+
+
+def _call_of(step: Step) -> CallEvent | None:
+    """Return the description of a step that writes no events itself; None for other steps."""
+    match step:
+        case HostStep():
+            return CallEvent(step.kernel, "numpy", (step.node,))
+        case CopyStep() if not step.once:
+            return CallEvent(f"{step.start} to {step.end}", "copy")
+        case DeviceStep():
+            nodes = dict.fromkeys(node for call in step.calls for node in call.nodes)
+            names = [call.kernel for call in step.calls if call.kernel]
+            return CallEvent(", ".join(names), "device", tuple(nodes))
+        case _:
+            return None
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """A compiled program: steps over numbered values, and how they run.
 
-A step is a native segment, a NumPy kernel by name, or a loop around another program. Values are
+A step is a native segment, a NumPy kernel by name, a loop around another program, or a copy or a
+segment on a device beside the CPU. Values are
 numbered: the inputs first, then the results of steps. The weights are arrays of bytes in a table,
 which other programs may read too.
 
@@ -14,14 +15,24 @@ import ctypes
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from tessella.runtime import host
 from tessella.runtime.arena import Workspace, Workspaces, address, aligned
+from tessella.runtime.device_steps import (
+    HOST,
+    CopyCall,
+    CopyStep,
+    DeviceStep,
+    SegmentCall,
+    devices_of,
+    finish,
+)
+from tessella.runtime.devices import Memory
 from tessella.runtime.events import CallEvent
+from tessella.runtime.host_steps import HostCall, HostStep
 from tessella.runtime.image import Library
 from tessella.runtime.pool import CONTEXT, CONTEXT_SLOTS, LINE, POOL, Team
 from tessella.runtime.scan import Loop
@@ -29,9 +40,8 @@ from tessella.runtime.specs import Constant, TensorSpec
 from tessella.runtime.symbols import Dimension, ElementSymbol
 from tessella.runtime.watch import Watch
 from tessella.support.decisions import known
-from tessella.support.errors import ExecutionError, InternalError, ResourceError, TessellaError
-from tessella.support.foreign import is_of_handler
-from tessella.support.sizes import Expr, Size, value_of
+from tessella.support.errors import ExecutionError, InternalError, ResourceError
+from tessella.support.sizes import Size, value_of
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -74,26 +84,6 @@ class NativeStep:
 
 
 @dataclass(frozen=True)
-class HostStep:
-    """A step that calls a NumPy kernel, or another Python function on arrays."""
-
-    kernel: str
-    """The kernel's name in ``host.KERNELS``."""
-    node: str
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    settings: Mapping[str, Any]
-    specs: tuple[TensorSpec, ...] | None = None
-    """The specs of the outputs, on which other steps rely; None if any are acceptable."""
-
-    def at(self, values: Mapping[str, int]) -> HostStep:
-        """Return the step for values of the symbols."""
-        settings = {name: _numbers(setting, values) for name, setting in self.settings.items()}
-        specs = None if self.specs is None else tuple(spec.at(values) for spec in self.specs)
-        return replace(self, settings=settings, specs=specs)
-
-
-@dataclass(frozen=True)
 class ScanStep:
     """A step that runs a program for each element of sequences, or while a condition is true."""
 
@@ -110,7 +100,7 @@ class ScanStep:
         return replace(self, specs=tuple(spec.at(values) for spec in self.specs))
 
 
-Step = NativeStep | HostStep | ScanStep
+Step = NativeStep | HostStep | ScanStep | CopyStep | DeviceStep
 
 
 class Bound(Protocol):
@@ -174,11 +164,15 @@ class Program:
         """The key of the program's frames in workspaces."""
         known = [*self.constants, *(i for step in self.steps for i in step.outputs)]
         self._count = max([self.inputs - 1, *known]) + 1
+        self.kept: dict[int, Memory] = {}
+        """The constants on devices, by number."""
+        used = {name for step in self.steps for name in devices_of(step)}
+        self._devices = sorted(used - {HOST})
         native = [step for step in self.steps if isinstance(step, NativeStep)]
         run_natively = (s for s in self.steps if not isinstance(s, HostStep))
         self._read = {i for step in run_natively for i in step.inputs}
         self._is_shared = any(step.shared for step in native)
-        fresh = {i for step in native for i in step.outputs}
+        fresh = {i for step in self.steps if _writes_arrays(step) for i in step.outputs}
         self._apart = fresh >= {*self.results} and _distinct(self.results)
         """True if no result can share memory with an input, a constant or another result."""
 
@@ -230,6 +224,9 @@ class Program:
             return self._owned(results, taken, out, workspace)
         except MemoryError as error:
             raise ResourceError(f"there is not enough memory: {error}") from error
+        except BaseException:
+            finish(self._devices)  # they may still read the caller's arrays
+            raise
         finally:
             free.append(workspace)
             workspaces.left -= 1
@@ -243,6 +240,7 @@ class Program:
         """
         self.workspaces.release()
         self._sized.clear()
+        self.kept.clear()
         for step in self.steps:
             if isinstance(step, ScanStep):
                 step.body.release()
@@ -346,11 +344,14 @@ class _Sized:
 
     @functools.cached_property
     def fresh(self) -> Mapping[int, TensorSpec]:
-        """The specs of the values that native steps write."""
-        native = (step for step in self.steps if isinstance(step, NativeStep))
-        return {
-            i: spec for step in native for i, spec in zip(step.outputs, step.specs, strict=True)
-        }
+        """The specs of the values that steps write into given arrays."""
+        found: dict[int, TensorSpec] = {}
+        for step in self.steps:
+            if isinstance(step, NativeStep):
+                found.update(zip(step.outputs, step.specs, strict=True))
+            elif isinstance(step, CopyStep) and step.end == HOST:
+                found[step.outputs[0]] = step.spec
+        return found
 
 
 class _Frame:
@@ -423,7 +424,11 @@ class _Frame:
                 call.bind(segment, weights, arena, self._team if step.shared else None)
                 return call
             case HostStep():
-                return _HostCall(step)
+                return HostCall(step)
+            case CopyStep():
+                return CopyCall(step, program.kept)
+            case DeviceStep():
+                return SegmentCall(step)
             case ScanStep():
                 return _ScanCall(step)
 
@@ -523,22 +528,6 @@ class _NativeCall:
         )
 
 
-class _HostCall:
-    """A bound step that runs a NumPy kernel."""
-
-    def __init__(self, step: HostStep) -> None:
-        self.step = step
-
-    def resize(self, step: Step, sized: _Sized, workspace: Workspace) -> None:
-        assert isinstance(step, HostStep)
-        self.step = step
-
-    def run(self, values: list[Any]) -> None:
-        inputs = [values[i] for i in self.step.inputs]
-        for i, result in zip(self.step.outputs, _host(self.step, inputs), strict=True):
-            values[i] = result
-
-
 class _ScanCall:
     """A bound step that runs a loop around a program."""
 
@@ -561,38 +550,9 @@ class _ScanCall:
             values[i] = result
 
 
-def _numbers(setting: Any, values: Mapping[str, int]) -> Any:
-    """Evaluate a setting of an op for values of the symbols."""
-    if isinstance(setting, tuple):
-        return tuple(_numbers(each, values) for each in cast(tuple[Any, ...], setting))
-    return value_of(cast(Size, setting), values) if isinstance(setting, Expr) else setting
-
-
-def _host(step: HostStep, inputs: Sequence[Array]) -> list[Array]:
-    dtypes = None if step.specs is None else [spec.dtype for spec in step.specs]
-    try:
-        results = host.run(step.kernel, inputs, step.settings, dtypes)
-    except ExecutionError as error:
-        raise ExecutionError(
-            error.what, where=f"node {step.node!r}", expected=error.expected, found=error.found
-        ) from error
-    except (TessellaError, MemoryError):
-        raise
-    except Exception as error:  # another package may have defined the function
-        if is_of_handler(error):
-            raise
-        raise ExecutionError(
-            f"the kernel {step.kernel!r} raised {type(error).__name__}: {error}",
-            where=f"node {step.node!r}",
-        ) from error
-    if step.specs is not None and [r.shape for r in results] != [s.shape for s in step.specs]:
-        raise ExecutionError(
-            f"the kernel {step.kernel!r} returns other shapes than it must",
-            where=f"node {step.node!r}",
-            expected=", ".join(str(spec.shape) for spec in step.specs),
-            found=", ".join(str(result.shape) for result in results),
-        )
-    return results
+def _writes_arrays(step: Step) -> bool:
+    """Return whether a step writes new arrays, which share no memory with others."""
+    return isinstance(step, NativeStep) or (isinstance(step, CopyStep) and step.end == HOST)
 
 
 def _distinct(numbers: Sequence[int]) -> bool:

@@ -13,6 +13,7 @@ An invalid value raises OptionError where it is first needed, as importing tesse
 | `TESSELLA_WORKERS` | the most processes that run LLVM; 0: this process compiles everything |
 | `TESSELLA_ELASTIC` | 0: runs keep all their threads, even if waiting for them costs more |
 | `TESSELLA_PERF` | 1: write `/tmp/perf-PID.map`, by which `perf` names kernels and their nodes |
+| `TESSELLA_OPENCL` | a part of the name of the OpenCL device to use |
 | `TESSELLA_CACHE` | the folder of the compilation cache, or `off`; read by ``disk`` |
 | `TESSELLA_CACHE_SIZE` | the largest size of the cache, as `500M` or `8G`; read by ``disk`` |
 | `TESSELLA_KERNELS` | kernels that are off, or preferred: `-winograd,+blas`; read by ``driver`` |
@@ -106,6 +107,11 @@ class Knobs:
     def perf(self) -> bool:
         """Whether to write the map by which `perf` names kernels and their nodes."""
         return _flag("TESSELLA_PERF")
+
+    @cached_property
+    def opencl(self) -> str:
+        """A part of the name of the OpenCL device to use; empty for the first one."""
+        return os.environ.get("TESSELLA_OPENCL", "").strip()
 
     @contextmanager
     def set(self, *, verify: bool) -> Generator[None]:

@@ -3,6 +3,7 @@ and imported when they are needed.
 
 | group | an entry point | imported |
 |---|---|---|
+| `tessella.devices` | a ``runtime.devices.Device``, under its name | with its first place |
 | `tessella.dialects` | a dialect, under its name: its ops are ``NnOp``s | with its first op |
 | `tessella.host` | a module that calls ``runtime.host.kernel`` | for an op without a NumPy kernel |
 | `tessella.kernels` | a module that calls ``kernels.registry`` | before kernels are picked |
@@ -32,6 +33,7 @@ from tessella.support.knobs import KNOBS
 
 _HINT = "correct or uninstall the package; TESSELLA_PLUGINS=0 leaves all plugins out"
 
+DEVICES = "tessella.devices"
 DIALECTS = "tessella.dialects"
 ELEMENTS = "tessella.elements"
 HOST = "tessella.host"
@@ -41,7 +43,7 @@ PATTERNS = "tessella.patterns"
 PASSES = "tessella.passes"
 PLACES = "tessella.places"
 ONNX = "tessella.onnx"
-GROUPS = (DIALECTS, ELEMENTS, HOST, KERNELS, LAYOUTS, PATTERNS, PASSES, PLACES, ONNX)
+GROUPS = (DEVICES, DIALECTS, ELEMENTS, HOST, KERNELS, LAYOUTS, PATTERNS, PASSES, PLACES, ONNX)
 
 
 @dataclass(frozen=True, order=True)

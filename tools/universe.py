@@ -33,6 +33,7 @@ class ObjectPath:
 
 
 DIALECTS = {
+    "device": ObjectPath("tessella.dialects.device", "Device"),
     "nn": ObjectPath("tessella.dialects.nn", "Nn"),
     "place": ObjectPath("tessella.dialects.place", "Place"),
     "rt": ObjectPath("tessella.dialects.rt", "Rt"),

@@ -56,6 +56,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from tessella.dialects import device
 from tessella.dialects.assembly import parse_operand, parse_settings, print_settings
 from tessella.dialects.calls import TensorCall
 from tessella.dialects.nn.core import shape_of, tensor_type
@@ -277,6 +278,8 @@ class SegmentOp(_BufferFunction):
     """The size of the arena in bytes, which the pass `plan-arena` sets."""
     private_bytes = opt_size_def()
     """The size in bytes of the memory that each thread has for itself. It follows the arena."""
+    device = opt_prop_def(StringAttr)
+    """The device that runs the segment, if it is not the CPU."""
     brief = opt_prop_def(UnitAttr)
     """Set for a short launch, which takes about as long as waking threads: parked threads are not
     woken."""
@@ -337,7 +340,11 @@ class SegmentOp(_BufferFunction):
 class _CallsBufferKernel(SymbolUserOpInterface):
     def verify(self, op: Operation) -> None:
         assert isinstance(op, CallOp)
-        kernel = callee_of(op, op.callee, KernelOp)
+        kernel = callee_of(op, op.callee, KernelOp, device.KernelOp)
+        if isinstance(kernel, device.KernelOp):
+            check_types(op, "inputs", kernel.inputs, op.inputs.types)
+            check_types(op, "outputs", kernel.outputs, op.outputs.types)
+            return
         for what, arguments, values in (
             ("inputs", kernel.inputs, op.inputs),
             ("outputs", kernel.outputs, op.outputs),
@@ -455,7 +462,7 @@ class CallOp(BufferCall):
 def timed(block: Block) -> list[Operation]:
     """Return the operations of a module's segments that profiling times, in order: kernel calls,
     barriers and copies."""
-    segments = (op for op in block.ops if isinstance(op, SegmentOp))
+    segments = (op for op in block.ops if isinstance(op, SegmentOp) and op.device is None)
     every = (op for segment in segments for op in segment.body.block.ops)
     return [op for op in every if isinstance(op, CallOp | BarrierOp | CopyOp)]
 

@@ -51,12 +51,13 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from tessella.dialects import device
 from tessella.dialects.calls import TensorCall
 from tessella.dialects.elements import element_of
 from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.constants import WeightOp
 from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
-from tessella.dialects.place import PlaceAttr, place_of, placed, verify_place
+from tessella.dialects.place import PlaceAttr, is_apart, place_of, placed, verify_place
 from tessella.dialects.symbols import callee_of, check_types
 from tessella.dialects.tile.attributes import PACKED
 from tessella.dialects.tile.check_loops import check_loops
@@ -248,6 +249,13 @@ class KernelOp(_TensorFunction):
         self.arg_attrs = ArrayAttr(map(DictionaryAttr, marks))
 
     @property
+    def device(self) -> str | None:
+        """The device that runs the kernel; None for the CPU."""
+        types = (*self.function_type.inputs, *self.function_type.outputs)
+        names = (place.device.data for type in types if (place := place_of(type)) is not None)
+        return next(filter(is_apart, names), None)
+
+    @property
     def taken(self) -> Mapping[int, int]:
         """The number of the argument that each result overwrites, by the number of the result.
         Results in other memory are not listed."""
@@ -308,13 +316,23 @@ class SegmentOp(_TensorFunction):
             properties={"sym_name": StringAttr(name), "function_type": type}, regions=[body]
         )
 
+    @property
+    def device(self) -> str | None:
+        """The device that runs the segment; None for the CPU."""
+        values = [*self.body.block.args, *(r for op in self.body.block.ops for r in op.results)]
+        places = (place_of(value.type) for value in values)
+        names = (place.device.data for place in places if place is not None)
+        return next(filter(is_apart, names), None)
+
 
 class _CallsKernel(SymbolUserOpInterface):
     def verify(self, op: Operation) -> None:
         assert isinstance(op, CallOp)
-        kernel = callee_of(op, op.callee, KernelOp)
+        kernel = callee_of(op, op.callee, KernelOp, device.KernelOp)
         check_types(op, "operands", kernel.function_type.inputs.data, op.arguments.types)
         check_types(op, "results", kernel.function_type.outputs.data, op.res.types)
+        if isinstance(kernel, device.KernelOp):
+            return
         for i, value in enumerate(op.arguments):
             if kernel.is_constant(i) and weight_of(value) is None:
                 raise VerifyException(f"tile.call: operand {i} has to be a weight")
@@ -336,7 +354,10 @@ class CallOp(TensorCall):
     def source(self, result: OpResult) -> SSAValue | None:
         """Return the operand that a result of the call overwrites; None if the result has memory of
         its own."""
-        taken = callee_of(self, self.callee, KernelOp).taken.get(result.index)
+        kernel = callee_of(self, self.callee, KernelOp, device.KernelOp)
+        if isinstance(kernel, device.KernelOp):
+            return None
+        taken = kernel.taken.get(result.index)
         return None if taken is None else self.arguments[taken]
 
 
@@ -445,7 +466,8 @@ def taken_arguments(segment: SegmentOp) -> frozenset[int]:
     found: set[int] = set()
     for call in segment.body.block.ops:
         if isinstance(call, CallOp):
-            taken = callee_of(call, call.callee, KernelOp).taken.values()
+            kernel = callee_of(call, call.callee, KernelOp, device.KernelOp)
+            taken = kernel.taken.values() if isinstance(kernel, KernelOp) else ()
             roots = (origin(call.arguments[i]) for i in taken)
             found |= {root.index for root in roots if isinstance(root, BlockArgument)}
     return frozenset(found)

@@ -22,13 +22,14 @@ from tessella.dialects.graph import CompileContext, Graph, elements_of, main_fun
 from tessella.dialects.nn.constants import SplatOp, WeightOp, weight_array
 from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of, tensor_type
 from tessella.dialects.nn.recurrent import ScanOp
-from tessella.dialects.place import CastOp, CopyOp
+from tessella.dialects.place import CastOp, CopyOp, is_apart, place_of
 from tessella.dialects.printing import to_text
 from tessella.dialects.rt import KernelOp, LaunchOp, divided, memory_shape
 from tessella.dialects.sizes import symbols_in
 from tessella.dialects.verify import verify, verify_program
 from tessella.driver.build.buildable import check_buildable
 from tessella.driver.build.compiling import LLVM_WORK, Progress, Timings, quiet
+from tessella.driver.build.device_step import device_step
 from tessella.driver.build.pipeline import pipeline
 from tessella.driver.build.plugged import is_builtin
 from tessella.driver.build.run_passes import PassObserver, PassRunner, check
@@ -38,9 +39,11 @@ from tessella.driver.stages.stages import IR_STAGES
 from tessella.kernels.registry import picked_kernel
 from tessella.passes.base import buffer_segments, buffer_weights
 from tessella.runtime import perf_map, sharing
+from tessella.runtime.device_steps import HOST, CopyStep
 from tessella.runtime.elements import full
+from tessella.runtime.host_steps import HostStep
 from tessella.runtime.image import Library
-from tessella.runtime.program import HostStep, NativeStep, Program, ScanStep, Step
+from tessella.runtime.program import NativeStep, Program, ScanStep, Step
 from tessella.runtime.specs import Constant, TensorSpec
 from tessella.runtime.symbols import Dimension, ElementSymbol
 from tessella.runtime.weights import WeightStore
@@ -262,8 +265,7 @@ class _Assembler:
         results: tuple[int, ...] = ()
         for op in self.function.body.block.ops:
             inputs = tuple(self.numbers[v] for v in op.operands)
-            if isinstance(op, CopyOp):
-                # The host and a CPU share their memory.
+            if isinstance(op, CopyOp) and _memory(op.source) == _memory(op.res):
                 self.numbers[op.res] = inputs[0]
                 continue
             outputs = tuple(self._number(r) for r in op.results)
@@ -314,7 +316,15 @@ class _Assembler:
     def _step(self, op: Operation, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> Step:
         match op:
             case LaunchOp():
+                segment = self.segments[op.callee_name]
+                if segment.device is not None:
+                    specs = tuple(map(_spec, op.res))
+                    return device_step(self.module, segment, inputs, outputs, specs)
                 return self._native(op, inputs, outputs)
+            case CopyOp():
+                ends = _memory(op.source), _memory(op.res)
+                once = op.once is not None
+                return CopyStep(*ends, (inputs[0],), (outputs[0],), _spec(op.res), once)
             case ScanOp():
                 specs = tuple(map(_spec, op.res[op.loop.carried :]))
                 return ScanStep(self._body(op), op.loop, inputs, outputs, specs)
@@ -361,6 +371,12 @@ class _Assembler:
             for op in self.module.ops
             if isinstance(op, KernelOp) and op.code is not None and op.nodes is not None
         }
+
+
+def _memory(value: SSAValue) -> str:
+    """Return the device in whose memory a value is; the host for CPUs."""
+    place = place_of(value.type)
+    return place.device.data if place is not None and is_apart(place.device.data) else HOST
 
 
 def _spec(value: SSAValue) -> TensorSpec:

@@ -10,16 +10,17 @@ from xdsl.ir import SSAValue
 from tessella import kernels
 from tessella.dialects.nn.core import NnOp
 from tessella.dialects.place import CastOp, CopyOp, PlaceAttr, RelayoutOp, place_of
-from tessella.kernels.registry import picked_kernel
+from tessella.kernels.registry import LOOP_KERNEL, picked_kernel
+from tessella.runtime.devices import device_names
 from tessella.support.elements import ELEMENTS
 from tessella.support.errors import Unsupported, UnsupportedError
 
 
 def check_buildable(module: ModuleOp, arch: str) -> None:
-    """Raise UnsupportedError for kernels and conversions that have no code for ``arch``, and
-    InvalidModelError for kernels that do not exist."""
+    """Raise UnsupportedError for kernels and conversions that have no code for ``arch`` and the
+    devices of the registry, and InvalidModelError for kernels that do not exist."""
     kernels.load()
-    issues = list(_issues(module, {arch, "host"}))
+    issues = list(_issues(module, {arch, "host", *device_names()}))
     if issues:
         raise UnsupportedError(issues, where=f"building for {arch}")
 
@@ -28,9 +29,9 @@ def _issues(module: ModuleOp, targets: set[str]) -> Iterator[Unsupported]:
     for op in module.walk():
         match op:
             case NnOp() if op.places is not None:
-                picked_kernel(op)
-                place = op.places[-1]
-                if place.device.data not in targets:
+                kernel, place = picked_kernel(op), op.places[-1]
+                coded = kernel.is_called or kernel.lower is not None or kernel.source is not None
+                if place.device.data not in targets or not (coded or kernel.name == LOOP_KERNEL):
                     reason = f"the kernel {op.kernel} at {place} can be picked, but not built"
                     yield Unsupported(op.name, op.node, reason)
             case CastOp() | CopyOp() | RelayoutOp():

@@ -13,9 +13,11 @@ from xdsl.passes import ModulePass
 
 from tessella.driver.build.plugged import Stages, extended
 from tessella.driver.options import CheckedOptions
+from tessella.lowering.emit_device_kernels import EmitDeviceKernelsPass
 from tessella.lowering.nn_to_tile import ConvertNnToTilePass
 from tessella.lowering.pack_operands import PackOperandsPass
 from tessella.lowering.tile_to_loops import ConvertTileToLoopsPass
+from tessella.passes.copy_weights import CopyWeightsPass
 from tessella.passes.eliminate_identities import EliminateIdentitiesPass
 from tessella.passes.fold_batch_norm import FoldBatchNormPass
 from tessella.passes.fold_constants import FoldConstantsPass
@@ -131,6 +133,8 @@ def _stages(options: CheckedOptions) -> Stages:
             [
                 OutlineSegmentsPass(),
                 ConvertNnToTilePass(),
+                EmitDeviceKernelsPass(target=options.target),
+                CopyWeightsPass(device=options.arch),
                 *kernel_passes(options.target, shared=options.several),
                 PackOperandsPass(),
                 HoistInvariantsPass(),

@@ -11,7 +11,7 @@ from typing import TypeGuard
 from xdsl.ir import Dialect
 from xdsl.passes import ModulePass
 
-from tessella.dialects.place import DEVICES
+from tessella.dialects.place import known_devices
 from tessella.passes.kinds import declared
 from tessella.support import plugins
 from tessella.support.errors import OptionError, TessellaError
@@ -133,9 +133,10 @@ def _pass(plugin: Plugin) -> type[ModulePass]:
             found=repr(cls),
         )
     it = declared(cls)
-    if unknown := {*it.bound_devices, *it.excluded_devices} - set(DEVICES):
+    known = known_devices()
+    if unknown := {*it.bound_devices, *it.excluded_devices} - set(known):
         raise plugin.error(
-            "no such device", expected=f"some of {', '.join(DEVICES)}", found=", ".join(unknown)
+            "no such device", expected=f"some of {', '.join(known)}", found=", ".join(unknown)
         )
     return cls
 

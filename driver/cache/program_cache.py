@@ -19,6 +19,7 @@ from tessella.driver.cache import cached_weights
 from tessella.driver.options import CheckedOptions
 from tessella.runtime.arena import aligned
 from tessella.runtime.artifact import Artifact, CompiledModel, CompiledProgram, dump
+from tessella.runtime.devices import find_device
 from tessella.runtime.manifest import Manifest
 from tessella.runtime.program import Program
 from tessella.runtime.records import NotStorableError, decoded, encoded
@@ -32,6 +33,7 @@ from tessella.support.knobs import KNOBS
 from tessella.support.logs import info
 from tessella.support.sizes import Size, expression
 from tessella.targets import database
+from tessella.targets.device_facts import DeviceFacts
 
 T = TypeVar("T")
 
@@ -81,7 +83,15 @@ def key(model: str | None, made_for: Hashable, options: CheckedOptions) -> str |
         return None
     target = targets.resolve(options.target)
     measured = database.digest(options.database) if Path(options.database).is_file() else ""
-    return json.dumps([model, repr(made_for), repr(options), repr(target), measured, _versions()])
+    made = repr(made_for), repr(options), repr(target), repr(_facts(options))
+    return json.dumps([model, *made, measured, _versions()])
+
+
+def _facts(options: CheckedOptions) -> Sequence[DeviceFacts]:
+    """Return the facts of the devices beside the CPU that places name, on which kernels depend."""
+    named = dict.fromkeys(place.partition("/")[0] for place in options.places)
+    found = filter(None, map(find_device, named))
+    return [each.facts for each in found]
 
 
 def fetch(

@@ -17,7 +17,7 @@ from tessella.support.sizes import estimated
 def explain_threads(module: ModuleOp) -> Threads:
     """Return the calls of kernels that are divided among threads, and the barriers of a program."""
     kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, rt.KernelOp)}
-    segments = buffer_segments(module)
+    segments = [segment for segment in buffer_segments(module) if segment.device is None]
     ops = [op for segment in segments for op in segment.body.block.ops]
     calls = [kernels[op.callee_name] for op in ops if isinstance(op, rt.CallOp)]
     divided = sum(kernel.is_divided for kernel in calls)

@@ -14,7 +14,7 @@ from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.tile import CallOp, ContractOp, KernelOp, ScanOp, SelectionOp
 from tessella.dialects.tile.limits import usual
 from tessella.lowering.pieces import KernelPiece, pieces
-from tessella.passes.base import segments
+from tessella.passes.base import cpu_segments
 from tessella.passes.tile.cycles import kernel_cycles, runs, statement_cycles
 from tessella.passes.tile.traffic import overlapped
 from tessella.runtime.events import Work
@@ -44,7 +44,7 @@ def work_of(stages: Mapping[str, ModuleOp], target: Target) -> dict[str, Work]:
 def _in_loops(module: ModuleOp) -> set[str]:
     """Return the names of the kernels that the bodies of loops run."""
     bodies = {op.callee_name for op in module.walk() if isinstance(op, ScanOp)}
-    inside = (segment for segment in segments(module) if segment.sym_name.data in bodies)
+    inside = (segment for segment in cpu_segments(module) if segment.sym_name.data in bodies)
     return {op.callee_name for s in inside for op in s.body.block.ops if isinstance(op, CallOp)}
 
 
@@ -54,7 +54,7 @@ def _constant_rate(module: ModuleOp, target: Target) -> float:
     The rate is that of the nearest cache that holds all of a program's constants, as each run reads
     them all.
     """
-    ops = (op for segment in segments(module) for op in segment.body.block.ops)
+    ops = (op for segment in cpu_segments(module) for op in segment.body.block.ops)
     sizes = {op.symbol: bytes_of(op.res.type) for op in ops if isinstance(op, WeightOp)}
     return target.bandwidth_of_all(estimated(total(sizes.values())))
 

@@ -30,9 +30,10 @@ from tessella.runtime import loaded
 from tessella.runtime import model as runnable
 from tessella.runtime.arena import Workspaces
 from tessella.runtime.artifact import CompiledModel, CompiledProgram
+from tessella.runtime.host_steps import HostStep
 from tessella.runtime.model import Out, Shapes
 from tessella.runtime.profiler import ProfiledProgram
-from tessella.runtime.program import HostStep, Program
+from tessella.runtime.program import Program
 from tessella.runtime.rest import Interface
 from tessella.runtime.signature import Dimensions, fits
 from tessella.support import deadline

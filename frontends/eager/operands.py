@@ -14,7 +14,7 @@ from xdsl.irdl import OptOperandDef, VarOperandDef
 from tessella import targets
 from tessella.dialects.layout import ANY_LAYOUT, NCHW
 from tessella.dialects.nn.core import NnOp, Tensor, element_type, tensor
-from tessella.dialects.place import DEVICES, PlaceAttr, precision_of
+from tessella.dialects.place import PlaceAttr, known_devices, precision_of
 from tessella.frontends.arrays import as_array
 from tessella.frontends.eager.placed import PlacedArray, promoted
 from tessella.runtime.elements import DTYPES, element_of
@@ -180,7 +180,7 @@ def place_of_op(operands: Sequence[Operand]) -> PlaceAttr | None:
     places = [x.at for x in operands if isinstance(x, PlacedArray)]
     if not places:
         return None
-    device = max((place.device.data for place in places), key=DEVICES.index)
+    device = max((place.device.data for place in places), key=known_devices().index)
     layouts = (place.layout for place in places if place.layout != NCHW)
     return PlaceAttr.get(device, "any", next(layouts, NCHW))
 

@@ -231,6 +231,7 @@ def costs_alike(op: NnOp, listed: Sequence[Candidate]) -> bool:
 def fuses(producer: Candidate, consumer: Candidate) -> bool:
     """Return whether an elementwise op takes its producer's result in registers."""
     in_registers = all(
-        not c.kernel.is_called and c.kernel.name not in NOT_FUSED for c in (producer, consumer)
+        not c.kernel.is_called and c.kernel.source is None and c.kernel.name not in NOT_FUSED
+        for c in (producer, consumer)
     )
     return in_registers and producer.place == consumer.place

@@ -44,6 +44,7 @@ from tessella.kernels.registry import (
     why_unreadable,
 )
 from tessella.passes.pick.cost_key import exact_key
+from tessella.passes.pick.device_cost import why_not_on_device
 from tessella.passes.pick.narrowing import NOTHING_NARROWED, Narrowing, keeps_range, narrowed
 from tessella.passes.pick.pins import Pin, pin_of
 from tessella.passes.pick.places import requested
@@ -212,6 +213,7 @@ class Request:
             step, rank, reason = _step(site, wanted, storage, self.falls)
             try:
                 reason = reason or site.kernel.applies(op) or _unreadable(site, op)
+                reason = reason or why_not_on_device(site.kernel, op, site.place(op))
             except UndecidedSizeError as error:
                 undecided, reason = undecided or error, error.what
             reason = reason or self.switches.refusal(site.kernel)
@@ -259,13 +261,20 @@ class Request:
         asked = [self.arch if p.device.data == "any" else p.device.data for p in wanted]
         cpus = [device for device in dict.fromkeys(asked) if device in CPUS]
         for kernel in kernels_of(op):
-            for device in (cpus or [self.arch]) if kernel.device == CPU else [kernel.device]:
+            for device in self._devices(kernel, asked, cpus):
                 at = [p.precision.data for p in wanted if p.device.data in (device, "any")]
                 first, others = storage.precisions(kernel, at)
                 for layout in _layouts(kernel, op, wanted):
                     yield Site(kernel, device, layout, first), False
                     for p in others:
                         yield Site(kernel, device, layout, p), storage.narrows(p)
+
+    def _devices(self, kernel: Kernel, asked: Sequence[str], cpus: Sequence[str]) -> Sequence[str]:
+        """Return the devices at which a kernel is considered."""
+        if kernel.device != CPU:
+            return [kernel.device]
+        others = (name for name in dict.fromkeys(asked) if name not in CPUS)
+        return [*(cpus or [self.arch]), *filter(kernel.runs_on, others)]
 
 
 class StoredElements:

@@ -18,14 +18,16 @@ from tessella.dialects.elements import element_of
 from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.core import NnOp, shape_of
 from tessella.dialects.nn.elementwise import ElementwiseOp
-from tessella.dialects.place import CopyOp, PlaceAttr, Step, conversion_steps
+from tessella.dialects.place import CopyOp, PlaceAttr, Step, conversion_steps, is_apart
 from tessella.kernels.cost import CALL, SHUFFLING, bytes_of, moving
-from tessella.kernels.registry import CPUS, Kernel
+from tessella.kernels.registry import Kernel
 from tessella.passes.pick.cost_key import CostKey, cost_key, exact_key, op_text
+from tessella.passes.pick.device_cost import copy_seconds, device_seconds
 from tessella.passes.pick.scratch import scratch_kernel
 from tessella.passes.pick.usual import stored_op, usual_op
 from tessella.passes.tile.cost import cost_after
 from tessella.passes.tile_stage import kernel_passes
+from tessella.runtime.devices import device
 from tessella.support.elements import ELEMENTS
 from tessella.support.sizes import estimated
 from tessella.support.tables import of_compilations, remembered
@@ -130,6 +132,8 @@ class OpCost:
 
     def modelled(self, kernel: Kernel, place: PlaceAttr) -> float:
         """Return the estimated seconds of one call of a kernel at a place."""
+        if is_apart(place.device.data) and kernel.lower is not None:
+            return device_seconds(self._usual, kernel, place)
         if kernel.cost is not None:
             return kernel.cost(self._at(place), self.target)
         return CALL + self.estimate(kernel, place).seconds
@@ -190,11 +194,13 @@ def step_seconds(step: Step, value: SSAValue, start: PlaceAttr, target: Target) 
     kind, end = step
     shape = shape_of(value)
     if kind is CopyOp:
-        on_cpu = {start.device.data, end.device.data} <= {"host", *CPUS}
-        return 0.0 if on_cpu else CALL + moving(bytes_of(value), bytes_of(value), target)
+        return copy_seconds(start, end, bytes_of(value))
     if start.precision == end.precision and start.layout.same_memory(end.layout, shape):
         return 0.0
     size = estimated(math.prod(shape))
+    if is_apart(start.device.data):
+        stored = sum(ELEMENTS[place.precision.data].bytes(size) for place in (start, end))
+        return device(start.device.data).facts.kernel_seconds(0, stored)
     read, written = (ELEMENTS[place.precision.data].bytes(size) for place in (start, end))
     cycles = size * SHUFFLING if start.layout != end.layout else 0.0
     return CALL + moving(read, written, target) + cycles / (target.ghz * 1e9)

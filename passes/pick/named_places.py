@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
-from tessella.dialects.place import DEVICES, parse_place
+from tessella.dialects.place import known_devices, parse_place
 from tessella.passes.pick.choices import PLACES, at_cpu
 from tessella.support.errors import OptionError
 from tessella.support.names import did_you_mean
@@ -27,7 +27,7 @@ def named_places(name: str, arch: str) -> tuple[str, ...]:
         raise OptionError(
             f"unknown list of places {name!r}",
             expected=f"one of {', '.join(known)}, or places such as ['x86/f32/nhwc', 'host']",
-            hint=did_you_mean(name, [*known, *DEVICES]),
+            hint=did_you_mean(name, [*known, *known_devices()]),
         )
     found = known[name]
     return at_cpu(_plugged(found, arch) if isinstance(found, Plugin) else found, arch)
@@ -40,7 +40,7 @@ def expanded(places: Iterable[str], arch: str) -> tuple[str, ...]:
 
 
 def _expanded(text: str, arch: str) -> Iterator[str]:
-    is_name = isinstance(text, str) and "/" not in text and text not in DEVICES  # pyright: ignore[reportUnnecessaryIsInstance]
+    is_name = isinstance(text, str) and "/" not in text and text not in known_devices()  # pyright: ignore[reportUnnecessaryIsInstance]
     if is_name:
         yield from named_places(text, arch)
     else:
@@ -52,7 +52,7 @@ def _lists() -> Mapping[str, Sequence[str] | Plugin]:
     """Return all lists by name. Raises PluginError for a name that is there already."""
     found: dict[str, Sequence[str] | Plugin] = dict(PLACES)
     for plugin in plugins(PLUGGED):
-        if plugin.name in found or plugin.name in DEVICES:
+        if plugin.name in found or plugin.name in known_devices():
             raise plugin.error(f"the list of places {plugin.name!r} is there already")
         found[plugin.name] = plugin
     return found

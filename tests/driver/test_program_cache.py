@@ -26,7 +26,8 @@ from tessella.kernels import registry
 from tessella.runtime import sharing
 from tessella.runtime.arena import aligned
 from tessella.runtime.artifact import LARGE, Artifact, CompiledModel, CompiledProgram, dump
-from tessella.runtime.program import HostStep, Program
+from tessella.runtime.host_steps import HostStep
+from tessella.runtime.program import Program
 from tessella.runtime.records import NotStorableError
 from tessella.runtime.sharing import packed
 from tessella.runtime.signature import ValueInfo

@@ -36,7 +36,8 @@ from tessella.driver.specialise.programs import ProgramTable
 from tessella.frontends.eager import op as eager
 from tessella.runtime.explanation import Explanation
 from tessella.runtime.host import KERNELS
-from tessella.runtime.program import HostStep, Program
+from tessella.runtime.host_steps import HostStep
+from tessella.runtime.program import Program
 from tessella.support.errors import ExecutionError, InputError, OptionError, ShapeError
 from tests.dialects.oracle import run
 from tests.native import GraphBuilder, calls, normal

@@ -17,7 +17,8 @@ from onnx import helper
 
 import tessella
 from tessella import Model, Spec, TessellaError, ops
-from tessella.runtime.program import HostStep, NativeStep, Program
+from tessella.runtime.host_steps import HostStep
+from tessella.runtime.program import NativeStep, Program
 from tessella.runtime.sharing import packed
 from tessella.runtime.specs import Constant, TensorSpec
 from tessella.support.errors import (

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from tessella.runtime import host
-from tessella.runtime.program import _SEGMENT, HostStep, NativeStep, Program
+from tessella.runtime.host_steps import HostStep
+from tessella.runtime.program import _SEGMENT, NativeStep, Program
 from tessella.runtime.sharing import packed
 from tessella.runtime.specs import Constant, TensorSpec
 from tests.native import Placed

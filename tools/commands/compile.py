@@ -10,6 +10,7 @@ from pathlib import Path
 
 from xdsl.passes import ModulePass
 
+from tessella.dialects import device
 from tessella.dialects.graph import Source
 from tessella.driver.build.build import StagedProgram, as_text, lower
 from tessella.driver.build.pipeline import pipeline
@@ -44,6 +45,7 @@ EPILOG = """\
   tessella compile model.onnx -o model.tsl --dim batch=1..64 --dim seq=1..512
                                                        programs whose sizes stay open
   tessella compile model.onnx --emit c -o model.o      model.o, and model.h beside it
+  tessella compile model.onnx --emit opencl            the kernels of opencl/f32 in OpenCL C
   tessella compile model.onnx --to nn                 model.nn, and model.weights beside it
   tessella compile model.onnx --to asm --target avx2 -o -
   tessella compile model.onnx --to loops --time-passes -vv
@@ -54,12 +56,12 @@ USELESS = (
     Useless(
         ("to", "time_passes", "print_pipeline", *PRINT_IR),
         lambda args: args.emit is not None or Path(args.output or "").suffix == ARTIFACT,
-        "neither an artifact nor code for C is at a stage",
+        "neither an artifact nor code for C or a device is at a stage",
         "-o FILE.STAGE writes a stage",
     ),
     Useless(
         ("weights",),
-        lambda args: args.emit is None,
+        lambda args: args.emit != "c",
         "only code for C has its weights in an object or in a file",
         "add --emit c",
     ),
@@ -83,8 +85,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--emit",
-        choices=("c",),
-        help="write an object and a header for C: -o names the object",
+        choices=("c", "opencl"),
+        help="c: write an object and a header for C, where -o names the object; opencl: write the "
+        "kernels at places on opencl in OpenCL C, to standard output or to -o",
     )
     parser.add_argument(
         "--weights",
@@ -112,6 +115,8 @@ def run(args: argparse.Namespace) -> int:
 def _run(args: argparse.Namespace) -> int:
     if args.emit == "c":
         return _emit_c(args, Path(args.output or f"{Path(args.model).stem}.o"))
+    if args.emit is not None:
+        return _emit_kernels(args, args.emit)
     if Path(args.output or "").suffix == ARTIFACT:
         return _ship(args, Path(args.output))
     stage = _stage(args)
@@ -187,6 +192,32 @@ def _emit_c(args: argparse.Namespace, path: Path) -> int:
         loaded.write(each, [data])
     print("wrote", " and ".join(map(str, paths)))
     return 0
+
+
+def _emit_kernels(args: argparse.Namespace, name: str) -> int:
+    """Write the kernels of a device in its language. Returns 0."""
+    args.places = args.places or [f"{name}/f32", "host"]
+    graph, options = open_graph(opened(args), args), options_of(args)
+    with shown(wanted=not args.verbose) as progress:
+        made = lower(graph, options, start=graph.stage, stop="tile", progress=progress)
+    ops = (op for op in made.stages["tile"].ops if isinstance(op, device.KernelOp))
+    texts = [f"// {', '.join(_nodes(op))}\n{op.text.data}" for op in ops if op.device.data == name]
+    if not texts:
+        raise OptionError(
+            f"no kernel of the model runs on {name}",
+            found=f"places {', '.join(options.places)}",
+            hint="`tessella explain MODEL --places .. --why` says why",
+        )
+    if args.output in (None, "-"):
+        sys.stdout.write("\n".join(texts))
+    else:
+        loaded.write(Path(args.output), ["\n".join(texts).encode()])
+        print(f"wrote {args.output}")
+    return 0
+
+
+def _nodes(op: device.KernelOp) -> Sequence[str]:
+    return [node.data for node in op.nodes or ()]
 
 
 def _made_for(args: argparse.Namespace, source: Source) -> Sequence[Mapping[str, tuple[int, ...]]]:

@@ -23,17 +23,25 @@ from tessella.passes.pick.fusions import FusionPass
 from tessella.passes.pick.kernel_cost import Prices
 from tessella.passes.pick.refusals import refusals_of
 from tessella.passes.pick.together import seconds_together
+from tessella.runtime.devices import BUILT_IN
+from tessella.support.plugins import DEVICES, Plugin
 from tests.native import GraphBuilder
 from tests.passes.harness import apply, names, ops, sample
 from tests.passes.pick.programs import constant_cost
 
-DEVICE = ("opencl/f32", "host")
+DEVICE = ("bare/f32", "host")
 MISSING = "nn.fc has no kernel at the requested places, and its parts have"
-BOTH = ("opencl/f32", "x86/f32", "host")
+BOTH = ("bare/f32", "x86/f32", "host")
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device without generated kernels."""
+    monkeypatch.setitem(BUILT_IN, "bare", Plugin("test", "bare", "tests.bare_device:BARE", DEVICES))
 
 
 def on_the_device(op: type[NnOp], seconds: float = 1e-6) -> Kernel:
-    return Kernel("far", op, "opencl", cost=constant_cost(seconds))
+    return Kernel("far", op, "bare", cost=constant_cost(seconds))
 
 
 def layer(*, constant: bool = False) -> Graph:
@@ -162,10 +170,10 @@ def test_elementwise_ops_cost_less_together() -> None:
 
 
 def test_conversions_between_them_count() -> None:
-    kernel = Kernel("image", nn.NegOp, "opencl", (IMAGE,), cost=constant_cost(1e-9))
+    kernel = Kernel("image", nn.NegOp, "bare", (IMAGE,), cost=constant_cost(1e-9))
     with registered(kernel):
         machine = targets.get("avx2")
-        places = list(map(parse_place, ("opencl/f32/image", "x86/f32")))
+        places = list(map(parse_place, ("bare/f32/image", "x86/f32")))
         found = {
             op: Request(places, machine.arch).candidates(op)
             for op in ops(chain(nn.NegOp, nn.ExpOp, nn.NegOp))

@@ -127,7 +127,7 @@ def test_the_place_that_gives_the_score(kernel: str, match: bool, place: str) ->
 
 @pytest.mark.parametrize(
     "first, second",
-    [("opencl/f16/image", "cuda/f16/image"), ("opencl/f32/image", "arm/f16/image")],
+    [("opencl/f16/image", "x86/f16/image"), ("opencl/f32/image", "arm/f16/image")],
     ids=["nothing", "half of the second"],
 )
 def test_of_places_with_equal_scores_the_first_counts(first: str, second: str) -> None:

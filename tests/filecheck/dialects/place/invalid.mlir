@@ -40,7 +40,7 @@ func.func @element_type(%x: tensor<4xf32, #place.at<x86, f32, nchw>>) {
 
 // -----
 
-// expected-error@+1 {{expected a device (host, x86, arm, opencl, cuda, any), found 'tpu'}}
+// expected-error@+1 {{expected a device (host, x86, arm, opencl, any), found 'tpu'}}
 func.func private @target(tensor<4xf32, #place.at<tpu, f32, nchw>>)
 
 // -----

@@ -1,0 +1,1 @@
+"""Kernels of the stage `tile` as OpenCL C."""

@@ -1,0 +1,140 @@
+"""The plan of a statement on a device: tiles, work-items and local memory, from PlaidML's search.
+
+A work-group computes a tile of the output. Its work-items are divided among the free indices, and
+what is left among the points of the reduction. In each step of the reduction, the group loads a
+tile of each input into local memory, if the device has any.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tessella.dialects.tile import ContractOp
+from tessella.dialects.tile.flat import Flat, flatten
+from tessella.passes.plaidml.model import PlaidmlSettings, TileStats
+from tessella.passes.plaidml.out_plan import share
+from tessella.passes.plaidml.read_plan import ReadPlan
+from tessella.passes.plaidml.search import search
+from tessella.passes.plaidml.stride_table import stride_table
+from tessella.support.decisions import known
+from tessella.support.names import identifiers
+from tessella.targets.device_facts import DeviceFacts
+
+MOST_TILES = 2048
+"""The most tiles that a search scores, which takes a tenth of a second."""
+GROUPS_PER_UNIT = 4
+"""Work-groups for each unit of a device that keep it busy, as in PlaidML's settings."""
+
+
+@dataclass(frozen=True)
+class Tiled:
+    """An index in a plan."""
+
+    name: str
+    symbol: str
+    """Its name in C."""
+    range: int
+    tile: int
+    """The number of its values in a work-group, or in a step of the reduction."""
+    items: int = 1
+    """The number of work-items along it."""
+
+    @property
+    def tiles(self) -> int:
+        """The number of tiles along the index."""
+        return -(-self.range // self.tile)
+
+    @property
+    def turns(self) -> int:
+        """The number of values of a work-item."""
+        return -(-self.tile // self.items)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The plan of a statement."""
+
+    flat: Flat[int]
+    free: tuple[Tiled, ...]
+    """The free indices. Neighbouring work-items have neighbouring values of the first one."""
+    reduced: tuple[Tiled, ...]
+    lanes: int
+    """The number of work-items that share the sums of one output, a power of two."""
+    reads: Mapping[int, ReadPlan]
+    """The plans of inputs that are loaded into local memory, by number."""
+
+    @property
+    def items(self) -> int:
+        """The number of work-items of a group."""
+        return self.lanes * math.prod(each.items for each in self.free)
+
+    @property
+    def groups(self) -> int:
+        """The number of work-groups."""
+        return math.prod(each.tiles for each in self.free)
+
+    @property
+    def turns(self) -> int:
+        """The number of outputs of a work-item."""
+        return math.prod(each.turns for each in self.free)
+
+
+def settings_of(facts: DeviceFacts) -> PlaidmlSettings:
+    """Return the settings of the search for a device."""
+    return PlaidmlSettings(
+        threads=1 << (facts.group_items.bit_length() - 1),
+        mem_width=facts.line_bytes,
+        max_mem=facts.local_bytes,
+        max_regs=facts.register_bytes,
+        goal_groups=GROUPS_PER_UNIT * facts.units,
+        goal_flops_per_byte=max(1, round(facts.flops / facts.bandwidth)),
+        use_global=not facts.has_local_memory,
+    )
+
+
+def plan(op: ContractOp, facts: DeviceFacts) -> Plan:
+    """Return the plan of a statement that has a stride table."""
+    flat = flatten(op).with_sizes(known)
+    settings, table = settings_of(facts), stride_table(op)
+    found = search(table, settings, max_tiles=MOST_TILES)
+    stats = found.stats(found.chosen)
+    tiles = dict(zip(table.names, found.chosen, strict=True))
+    order = sorted(flat.free, key=lambda name: (abs(flat.accesses[-1].stride(name)), name))
+    sizes = [tiles.get(name, 1) for name in order]
+    line = max(1, settings.mem_width // table.out.step_bytes)
+    items = share(sizes, settings.threads, line)
+    ranges = flat.ranges
+    symbols = dict(zip(ranges, identifiers(f"i_{name}" for name in ranges), strict=True))
+    return Plan(
+        flat,
+        tuple(
+            Tiled(n, symbols[n], ranges[n], t, p)
+            for n, t, p in zip(order, sizes, items, strict=True)
+        ),
+        tuple(Tiled(n, symbols[n], ranges[n], tiles.get(n, 1)) for n in flat.reduced),
+        _lanes(op, stats, settings.threads // max(1, math.prod(items))),
+        _reads(op, flat, tiles, facts),
+    )
+
+
+def _lanes(op: ContractOp, stats: TileStats, most: int) -> int:
+    # whether an output has a point at all is known to each of its work-items alone
+    if op.is_map or op.default is not None or most < 1:
+        return 1
+    return min(1 << stats.rollups, 1 << (most.bit_length() - 1))
+
+
+def _reads(
+    op: ContractOp, flat: Flat[int], tiles: Mapping[str, int], facts: DeviceFacts
+) -> Mapping[int, ReadPlan]:
+    if op.is_map or not facts.has_local_memory:
+        return {}
+    names = tuple(flat.ranges)
+    sizes = [tiles.get(name, 1) for name in names]
+    inputs = enumerate(flat.accesses[: flat.inputs])
+    return {
+        number: ReadPlan.of(names, [access.stride(name) for name in names], sizes)
+        for number, access in inputs
+    }

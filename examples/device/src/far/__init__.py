@@ -1,0 +1,1 @@
+"""The device `far`: another process."""

@@ -1,0 +1,144 @@
+"""Write the kernels of devices beside the CPU in their languages.
+
+    tile.kernel @relu_0(%x: tensor<4xf32, #opencl>) -> (tensor<4xf32, #opencl>) {
+      %r = tile.contract = [i: 4] (%x[i]) -> [i] {..}
+      tile.return %r
+    }
+    %y = tile.call @relu_0(%x) : tensor<4xf32, #opencl>
+    ->
+    device.kernel @relu_0(tensor<4xf32, #opencl>) -> (tensor<4xf32, #opencl>) device "opencl"
+      text "__kernel void relu_0(..) {..}" ..
+    %y = tile.call @relu_0(%x) : tensor<4xf32, #opencl>
+
+A kernel becomes a launch for each of its statements that no other statement computes. The results
+of all but the last are tensors of the segment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, FunctionType, ModuleOp, StringAttr
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from tessella import targets
+from tessella.dialects import device
+from tessella.dialects.calls import NODES, nodes_of
+from tessella.dialects.tile import CallOp, KernelOp, ReturnOp
+from tessella.passes.base import segments
+from tessella.passes.emitter import emitter_of
+from tessella.passes.kinds import ProgramPass
+from tessella.passes.tile_fuse_maps import TileFuseMapsPass
+from tessella.runtime.devices import Source
+from tessella.runtime.devices import device as find
+from tessella.support.errors import Unsupported, UnsupportedError
+
+
+@dataclass(frozen=True)
+class EmitDeviceKernelsPass(ProgramPass):
+    """Replace the kernels of devices beside the CPU by their source text."""
+
+    name = "emit-device-kernels"
+    stages = ("tile",)
+
+    target: str = "native"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        emitted: dict[str, _Emitted] = {}
+        fuse, target = TileFuseMapsPass(), targets.resolve(self.target)
+        table = _Table(op)
+        for kernel in list(op.body.block.ops):
+            if isinstance(kernel, KernelOp) and kernel.device is not None:
+                fuse.rewrite(kernel, target)
+                emitted[kernel.sym_name.data] = _Emitted(kernel, table.emit(kernel))
+        for segment in segments(op):
+            for call in list(segment.body.block.ops):
+                if isinstance(call, CallOp) and call.callee_name in emitted:
+                    emitted[call.callee_name].replace(call)
+        for found in emitted.values():
+            Rewriter.erase_op(found.kernel)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The emitted kernels of a module. Equal ones are emitted once."""
+
+    module: ModuleOp
+    known: dict[Hashable, device.KernelOp] = field(default_factory=dict[Hashable, device.KernelOp])
+
+    def emit(self, kernel: KernelOp) -> Mapping[Operation, device.KernelOp]:
+        """Return the kernel of each statement. Raises UnsupportedError for a statement that has no
+        code on the device."""
+        name = kernel.device
+        assert name is not None
+        emitter, facts = emitter_of(name), find(name).facts
+        found: dict[Operation, device.KernelOp] = {}
+        for number, statement in enumerate(kernel.all_statements):
+            reason = emitter.why_not(statement)
+            if reason is not None:
+                node = ", ".join(node.data for node in kernel.nodes or ())
+                raise UnsupportedError(
+                    [Unsupported(statement.name, node, reason)], where=f"building for {name}"
+                )
+            alone = _alone(statement, kernel.sym_name.data + (f"_{number}" if number else ""))
+            source = emitter.emit(alone, facts)
+            found[statement] = self._kernel(kernel, alone, name, source)
+        return found
+
+    def _kernel(
+        self, kernel: KernelOp, alone: KernelOp, name: str, source: Source
+    ) -> device.KernelOp:
+        key = source, alone.function_type, name
+        if key not in self.known:
+            symbol, type = alone.sym_name.data, alone.function_type
+            made = device.KernelOp(symbol, type, name, source, kernel.nodes, kernel.code)
+            Rewriter.insert_op(made, InsertPoint.before(kernel))
+            self.known[key] = made
+        return self.known[key]
+
+
+def _alone(statement: Operation, name: str) -> KernelOp:
+    """Return a kernel of one statement, whose arguments are the operands of the statement."""
+    operands = list(dict.fromkeys(statement.operands))
+    block = Block(arg_types=[value.type for value in operands])
+    for argument, value in zip(block.args, operands, strict=True):
+        argument.name_hint = value.name_hint
+    copy = statement.clone(dict(zip(operands, block.args, strict=True)))
+    for new, old in zip(copy.results, statement.results, strict=True):
+        new.name_hint = old.name_hint
+    block.add_ops([copy, ReturnOp(copy.results)])
+    type = FunctionType.from_lists([v.type for v in operands], list(copy.result_types))
+    return KernelOp(name, type, Region(block))
+
+
+@dataclass(frozen=True)
+class _Emitted:
+    """A kernel on tensors, and the device's kernel of each of its statements."""
+
+    kernel: KernelOp
+    kernels: Mapping[Operation, device.KernelOp]
+
+    def replace(self, call: CallOp) -> None:
+        """Replace a call by calls of the device's kernels."""
+        values = dict[SSAValue, SSAValue](
+            zip(self.kernel.body.block.args, call.arguments, strict=True)
+        )
+        nodes = ArrayAttr(map(StringAttr, self._nodes(call)))
+        for statement, kernel in self.kernels.items():
+            arguments = [values[value] for value in dict.fromkeys(statement.operands)]
+            types: Sequence[Attribute] = statement.result_types
+            made = CallOp(kernel.sym_name.data, arguments, types)
+            made.attributes[NODES] = nodes
+            Rewriter.insert_op(made, InsertPoint.before(call))
+            values.update(zip(statement.results, made.results, strict=True))
+        for old, value in zip(call.res, self.kernel.returned.values, strict=True):
+            new = values[value]
+            new.name_hint = old.name_hint or new.name_hint
+            old.replace_all_uses_with(new)
+        Rewriter.erase_op(call)
+
+    def _nodes(self, call: CallOp) -> Iterator[str]:
+        return (node.data for node in nodes_of(call, self.kernel.nodes))

@@ -1,0 +1,76 @@
+"""Costs at devices beside the CPU, from their facts, and the kernels that have no code there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from xdsl.ir import Operation
+
+from tessella.dialects.elements import bytes_of
+from tessella.dialects.nn.core import NnOp, shape_of, tensor_type
+from tessella.dialects.place import PlaceAttr, is_apart
+from tessella.dialects.tile import ContractOp, KernelOp
+from tessella.kernels.registry import VIEW_KERNEL, Kernel
+from tessella.passes.emitter import emitter_of
+from tessella.passes.pick.cost_key import exact_key
+from tessella.passes.pick.scratch import scratch_kernel
+from tessella.passes.tile_fuse_maps import TileFuseMapsPass
+from tessella.runtime.devices import device
+from tessella.support.decisions import known
+from tessella.support.sizes import estimated
+from tessella.targets import native
+
+
+def copy_seconds(start: PlaceAttr, end: PlaceAttr, size: int) -> float:
+    """Return the seconds of a copy of ``size`` bytes between two places; 0 within the memory of the
+    host."""
+    apart = [name for p in (start, end) if is_apart(name := p.device.data)]
+    return sum(device(name).facts.copy_seconds(size) for name in apart)
+
+
+def why_not_on_device(kernel: Kernel, op: NnOp, place: PlaceAttr) -> str | None:
+    """Return why a kernel cannot be built for an op at a place beside the CPU; None if it can, and
+    for places at the CPU.
+
+    Raises UndecidedSizeError for an op with symbolic sizes.
+    """
+    name = place.device.data
+    if not is_apart(name):
+        return None
+    for value in (*op.operands, *op.results):
+        for size in shape_of(value):
+            known(size)
+    if kernel.lower is None or kernel.name == VIEW_KERNEL:
+        return None
+    emitter = emitter_of(name)
+    reasons = map(emitter.why_not, _statements(kernel, op, place))
+    return next((reason for reason in reasons if reason is not None), None)
+
+
+def device_seconds(op: NnOp, kernel: Kernel, place: PlaceAttr) -> float:
+    """Return the seconds of a generated kernel at a device: those of its statements, each of which
+    is a launch."""
+    if kernel.name == VIEW_KERNEL:
+        return 0.0
+    facts = device(place.device.data).facts
+    return sum(
+        facts.kernel_seconds(_operations(statement), _bytes(statement))
+        for statement in _statements(kernel, op, place)
+        if isinstance(statement, ContractOp)
+    )
+
+
+def _statements(kernel: Kernel, op: NnOp, place: PlaceAttr) -> Sequence[Operation]:
+    scratch: KernelOp = scratch_kernel(exact_key(op), op, kernel, place)
+    TileFuseMapsPass().rewrite(scratch, native())
+    return scratch.all_statements
+
+
+def _operations(op: ContractOp) -> float:
+    points = math.prod(estimated(index.range) for index in op.index_list)
+    return points * (len(list(op.combine.walk())) + (0 if op.is_map else 1))
+
+
+def _bytes(op: ContractOp) -> float:
+    return sum(estimated(bytes_of(tensor_type(value))) for value in dict.fromkeys(op.tensors))

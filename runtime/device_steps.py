@@ -1,0 +1,230 @@
+"""Steps of programs on devices beside the CPU: copies between memories, and segments of kernels.
+
+A value on a device is a `Memory` among the values of a run. It never leaves the program: the
+results of a program are arrays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tessella.runtime.arena import Workspace
+from tessella.runtime.devices import Memory, Slice, Source, device
+from tessella.runtime.specs import TensorSpec
+from tessella.support.decisions import known
+from tessella.support.errors import ExecutionError, TessellaError
+from tessella.support.foreign import is_of_handler
+from tessella.support.sizes import Size, value_of
+
+Array = npt.NDArray[Any]
+
+HOST = "host"
+"""The memory of the host, which CPUs share."""
+
+
+@dataclass(frozen=True)
+class CopyStep:
+    """A step that copies a value between the memories of two devices."""
+
+    start: str
+    """The device, or ``host``."""
+    end: str
+    inputs: tuple[int]
+    outputs: tuple[int]
+    spec: TensorSpec
+    once: bool = False
+    """True if the value is a constant, which is copied once for all calls of the program."""
+
+    def at(self, values: Mapping[str, int]) -> CopyStep:
+        """Return the step for values of the symbols."""
+        return replace(self, spec=self.spec.at(values))
+
+
+class Operand(NamedTuple):
+    """A buffer of a call in a segment."""
+
+    space: Literal["value", "arena"]
+    """``value`` for an input or output of the segment; ``arena`` for memory between kernels."""
+    at: Size
+    """The number of the input or output, the outputs after the inputs; the offset in the arena, in
+    bytes."""
+    size: Size
+    """The bytes of the buffer."""
+
+    def sized(self, values: Mapping[str, int]) -> Operand:
+        """Return the operand for values of the symbols."""
+        return Operand(self.space, value_of(self.at, values), value_of(self.size, values))
+
+
+class DeviceCall(NamedTuple):
+    """A call in a segment on a device."""
+
+    kernel: str
+    """The name of the kernel; empty for a copy from the first operand to the second."""
+    nodes: tuple[str, ...]
+    operands: tuple[Operand, ...]
+
+
+@dataclass(frozen=True)
+class DeviceStep:
+    """A step that launches the kernels of a segment on a device."""
+
+    device: str
+    kernels: Mapping[str, Source]
+    calls: tuple[DeviceCall, ...]
+    arena_bytes: Size
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    specs: tuple[TensorSpec, ...]
+    """The specs of the outputs."""
+
+    def at(self, values: Mapping[str, int]) -> DeviceStep:
+        """Return the step for values of the symbols."""
+        calls = tuple(
+            call._replace(operands=tuple(each.sized(values) for each in call.operands))
+            for call in self.calls
+        )
+        specs = tuple(spec.at(values) for spec in self.specs)
+        arena = value_of(self.arena_bytes, values)
+        return replace(self, calls=calls, specs=specs, arena_bytes=arena)
+
+
+def size_of(spec: TensorSpec) -> int:
+    """Return the bytes of a value."""
+    return math.prod(spec.numbers) * spec.dtype.itemsize
+
+
+class CopyCall:
+    """A bound copy. ``kept`` holds the constants that the program has copied, by number."""
+
+    def __init__(self, step: CopyStep, kept: dict[int, Memory]) -> None:
+        self.step = step
+        self.kept = kept
+        self._memory: Memory | None = None
+        self._make: Callable[[], Array] | None = None
+
+    def resize(self, step: Any, sized: Any, workspace: Workspace) -> None:
+        """Change the step to values of the symbols, with memory for its output."""
+        assert isinstance(step, CopyStep)
+        self.step, size = step, size_of(step.spec)
+        if step.end == HOST:
+            spec = step.spec
+            self._make = workspace.recycler(step.outputs[0]).maker(spec.numbers, spec.dtype)
+        elif not step.once and (self._memory is None or self._memory.size != size):
+            self._memory = Memory(device(step.end), size)
+
+    def run(self, values: list[Any]) -> None:
+        """Copy the value."""
+        [source], [output] = self.step.inputs, self.step.outputs
+        if self.step.once:
+            values[output] = self.kept.get(output) or self._once(values[source])
+        elif self._make is not None:
+            if values[output] is None:  # the caller has provided no array
+                values[output] = self._make()
+            _read(self.step.start, values[source], values[output])
+        else:
+            assert self._memory is not None
+            values[output] = self._memory
+            _write(self.step.end, self._on_host(values[source]), self._memory)
+
+    def _once(self, array: Array) -> Memory:
+        memory = self.kept[self.step.outputs[0]] = Memory(device(self.step.end), array.nbytes)
+        _write(self.step.end, array, memory)
+        return memory
+
+    def _on_host(self, value: Any) -> Array:
+        if self.step.start == HOST:
+            return value
+        array = np.empty(self.step.spec.numbers, self.step.spec.dtype)
+        _read(self.step.start, value, array)
+        return array
+
+
+def _read(name: str, memory: Memory, array: Array) -> None:
+    found = device(name)
+    with found.lock:
+        found.read(memory.slice(), array)
+
+
+def _write(name: str, array: Array, memory: Memory) -> None:
+    found = device(name)
+    with found.lock:
+        found.write(memory.slice(), np.require(array, None, ["C", "A"]))
+
+
+class SegmentCall:
+    """A bound segment on a device: its arena, and the memory of its outputs."""
+
+    def __init__(self, step: DeviceStep) -> None:
+        self.step = step
+        self.device = device(step.device)
+        self._outputs: list[Memory] = []
+        self._arena: Memory | None = None
+
+    def resize(self, step: Any, sized: Any, workspace: Workspace) -> None:
+        """Change the step to values of the symbols, with memory for its outputs and its arena."""
+        assert isinstance(step, DeviceStep)
+        self.step = step
+        self._arena = workspace.device_arena(step.device, known(step.arena_bytes))
+        sizes = [size_of(spec) for spec in step.specs]
+        if sizes != [memory.size for memory in self._outputs]:
+            self._outputs = [Memory(self.device, size) for size in sizes]
+
+    def run(self, values: list[Any]) -> None:
+        """Launch the kernels."""
+        memories = [*(values[i] for i in self.step.inputs), *self._outputs]
+        for i, memory in zip(self.step.outputs, self._outputs, strict=True):
+            values[i] = memory
+        with self.device.lock:
+            for call in self.step.calls:
+                self._call(call, [self._slice(each, memories) for each in call.operands])
+
+    def _slice(self, operand: Operand, memories: Sequence[Memory]) -> Slice:
+        at, size = known(operand.at), known(operand.size)
+        if operand.space == "value":
+            return memories[at].slice(0, size)
+        assert self._arena is not None
+        return self._arena.slice(at, size)
+
+    def _call(self, call: DeviceCall, buffers: Sequence[Slice]) -> None:
+        try:
+            if not call.kernel:
+                self.device.copy(*buffers)
+                return
+            kernel = self.device.built(self.step.kernels[call.kernel])
+            self.device.launch(kernel, buffers)
+        except (TessellaError, MemoryError):
+            raise
+        except Exception as error:  # a device of another package may raise any exception
+            if is_of_handler(error):
+                raise
+            raise ExecutionError(
+                f"the device {self.step.device!r} raised {type(error).__name__}: {error}",
+                where=f"node {', '.join(map(repr, call.nodes)) or 'unknown'}",
+                hint="the kernel's text is that of `tessella compile --emit loops`",
+            ) from error
+
+
+def devices_of(step: object) -> tuple[str, ...]:
+    """Return the devices that a step uses; ``host`` for the host in copies."""
+    match step:
+        case CopyStep():
+            return step.start, step.end
+        case DeviceStep():
+            return (step.device,)
+        case _:
+            return ()
+
+
+def finish(names: Sequence[str]) -> None:
+    """Wait for devices, so that the arrays that they read or write may change."""
+    for name in names:
+        found = device(name)
+        with found.lock:
+            found.finish()

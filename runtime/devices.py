@@ -1,0 +1,191 @@
+"""Devices beside the CPU: the interface that a device implements, and the registry of devices.
+
+A device has a memory of its own. A program copies values there and back, and launches kernels on
+one in-order queue. It waits only when the host reads.
+
+The registry is a table of plugins (``support/plugins.py``, the group `tessella.devices`): each
+entry point names a `Device`.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tessella.support import plugins
+from tessella.support.errors import OptionError
+from tessella.support.names import did_you_mean
+from tessella.support.plugins import Plugin
+from tessella.targets.device_facts import DeviceFacts
+
+Array = npt.NDArray[Any]
+
+BUILT_IN: dict[str, Plugin] = {
+    "opencl": Plugin("tessella", "opencl", "tessella.runtime.opencl:OPENCL", plugins.DEVICES)
+}
+"""The devices that tessella has itself, by name."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A kernel in the language of a device.
+
+    The kernel takes its inputs, then its outputs, each at the beginning of its bytes.
+    """
+
+    text: str
+    """The program that the device builds. Its meaning is the device's: C, or the name of a kernel
+    that the device has."""
+    entry: str = ""
+    """The name of the kernel within the program."""
+    groups: tuple[int, ...] = ()
+    """The number of work-groups along each dimension of the launch."""
+    items: tuple[int, ...] = ()
+    """The number of work-items of a work-group along each dimension."""
+
+
+class Slice(NamedTuple):
+    """A range of bytes in a buffer of a device. It begins at a multiple of 64 bytes."""
+
+    buffer: Any
+    """What ``Device.alloc`` returned."""
+    offset: int
+    size: int
+
+
+class Device(ABC):
+    """A device: its facts, its memory and its queue.
+
+    Operations run in the order in which they are called; all but ``read`` and ``finish`` may return
+    before they have run. tessella calls them from several threads, one at a time.
+    """
+
+    emitter: ClassVar[str] = ""
+    """The emitter that writes kernels of the stage `tile` in the device's language, as
+    ``module:object`` (``passes/emitter.py``). It is imported to compile, not to run. Without one,
+    the device runs the kernels alone that are registered for it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        """The lock that a thread holds while it calls the device."""
+        self._built: dict[Source, Any] = {}
+
+    @property
+    @abstractmethod
+    def facts(self) -> DeviceFacts:
+        """The rates and limits of the device. A device that is absent has those of a usual one."""
+
+    @abstractmethod
+    def alloc(self, size: int) -> Any:
+        """Return a new buffer of ``size`` bytes, at least 1, in the memory of the device. Raises
+        ResourceError, also if the device is absent."""
+
+    @abstractmethod
+    def free(self, buffer: Any) -> None:
+        """Free a buffer, once the operations that use it have run."""
+
+    @abstractmethod
+    def write(self, to: Slice, array: Array) -> None:
+        """Copy a contiguous array of as many bytes to a buffer.
+
+        The array stays unchanged until the next ``read`` or ``finish`` returns.
+        """
+
+    @abstractmethod
+    def read(self, source: Slice, array: Array) -> None:
+        """Copy from a buffer to a contiguous array of as many bytes, and wait for that."""
+
+    @abstractmethod
+    def build(self, source: Source) -> Any:
+        """Return a kernel that can be launched. Raises TessellaError."""
+
+    @abstractmethod
+    def launch(self, kernel: Any, buffers: Sequence[Slice]) -> None:
+        """Run a kernel on its inputs and outputs."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Wait until all operations have run."""
+
+    def built(self, source: Source) -> Any:
+        """Return the kernel of a source, which is built once."""
+        if source not in self._built:
+            self._built[source] = self.build(source)
+        return self._built[source]
+
+    def copy(self, source: Slice, to: Slice) -> None:
+        """Copy between two buffers of the device."""
+        array = np.empty(source.size, np.uint8)
+        self.read(source, array)
+        self.write(to, array)
+        self.finish()
+
+
+class Memory:
+    """A buffer of a device, which is freed with this object."""
+
+    def __init__(self, device: Device, size: int) -> None:
+        self.size = size
+        with device.lock:
+            self.buffer = device.alloc(max(size, 1))
+        weakref.finalize(self, _free, device, self.buffer).atexit = False
+
+    def slice(self, offset: int = 0, size: int | None = None) -> Slice:
+        """Return bytes of the buffer: ``size`` bytes from ``offset`` on, by default all."""
+        return Slice(self.buffer, offset, self.size if size is None else size)
+
+
+def _free(device: Device, buffer: Any) -> None:
+    with device.lock:
+        device.free(buffer)
+
+
+def device_names() -> tuple[str, ...]:
+    """Return the names of all devices beside the CPU."""
+    return (*BUILT_IN, *(plugin.name for plugin in plugins.plugins(plugins.DEVICES)))
+
+
+def find_device(name: str) -> Device | None:
+    """Return the device with this name; None if there is none, as for CPUs. Raises PluginError."""
+    plugin = BUILT_IN.get(name) or _plugin(name)
+    return None if plugin is None else _loaded(plugin)
+
+
+def device(name: str) -> Device:
+    """Return the device with this name. Raises OptionError if there is none, and PluginError."""
+    found = find_device(name)
+    if found is None:
+        known = device_names()
+        raise OptionError(
+            f"there is no device {name!r}",
+            expected=f"one of {', '.join(known)}" if known else "a package with that device",
+            hint=did_you_mean(name, known),
+        )
+    return found
+
+
+def emits(name: str) -> bool:
+    """Return whether a device other than the CPU runs generated kernels."""
+    found = find_device(name)
+    return found is not None and bool(found.emitter)
+
+
+def _plugin(name: str) -> Plugin | None:
+    listed = plugins.plugins(plugins.DEVICES)
+    return next((plugin for plugin in listed if plugin.name == name), None)
+
+
+def _loaded(plugin: Plugin) -> Device:
+    found: object = plugin.load()
+    if not isinstance(found, Device):
+        raise plugin.error(
+            "no such device", expected="a tessella.runtime.devices.Device", found=repr(found)
+        )
+    return found

@@ -1,0 +1,191 @@
+"""OpenCL as a device, by `pyopencl`.
+
+`TESSELLA_OPENCL` names the device by a part of its name; without it, the first one of the system is
+taken. The package `intel-opencl-rt` has a device that runs on the CPU.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import warnings
+from collections.abc import Sequence
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tessella.runtime.devices import Array, Device, Slice, Source
+from tessella.support.errors import InternalError, LibraryError, ResourceError
+from tessella.support.knobs import KNOBS
+from tessella.targets.device_facts import DeviceFacts
+
+_VENDORS = "OCL_ICD_VENDORS"
+"""The environment variable of OpenCL's loader with the folder of the files that name drivers."""
+_SYSTEM = Path("/etc/OpenCL/vendors")
+_WHEEL = "libintelocl.so"
+"""The driver in the package `intel-opencl-rt`."""
+
+USUAL = DeviceFacts(
+    flops=2e12, bandwidth=1e11, link=1e10, latency=2e-5, launch=1e-5, local_bytes=32768, units=16
+)
+"""Facts to compile with on a machine without OpenCL."""
+
+
+class OpenClDevice(Device):
+    """The first OpenCL device of the system."""
+
+    emitter: ClassVar[str] = "tessella.codegen.opencl.emitter:EMITTER"
+
+    @property
+    def facts(self) -> DeviceFacts:
+        """The rates and limits of the device."""
+        return self._found
+
+    @cached_property
+    def _found(self) -> DeviceFacts:
+        try:
+            found = self._device
+        except LibraryError:
+            return USUAL
+        return _facts(found)
+
+    @cached_property
+    def _cl(self) -> Any:
+        try:
+            module = import_module("pyopencl")
+        except ImportError as error:
+            raise LibraryError(
+                "OpenCL is not installed",
+                expected="the package pyopencl, and a driver",
+                found=str(error),
+                hint="pip install tessella[opencl]",
+            ) from error
+        return module
+
+    @cached_property
+    def _device(self) -> Any:
+        _find_driver()
+        try:
+            listed = [d for p in self._cl.get_platforms() for d in p.get_devices()]
+        except self._cl.Error:  # the loader has no driver
+            listed = []
+        wanted = [each for each in listed if KNOBS.opencl.lower() in each.name.lower()]
+        if not wanted:
+            raise LibraryError(
+                "there is no OpenCL device",
+                expected=f"a device with {KNOBS.opencl!r} in its name" if KNOBS.opencl else None,
+                found=", ".join(each.name for each in listed) or "no driver",
+                hint="install a driver, such as the package intel-opencl-rt or pocl-opencl-icd",
+            )
+        return wanted[0]
+
+    @cached_property
+    def _context(self) -> Any:
+        return self._cl.Context([self._device])
+
+    @cached_property
+    def _queue(self) -> Any:
+        return self._cl.CommandQueue(self._context)
+
+    def is_present(self) -> bool:
+        """Return whether the system has an OpenCL device."""
+        try:
+            return self._device is not None
+        except LibraryError:
+            return False
+
+    def alloc(self, size: int) -> Any:
+        """Return a buffer object."""
+        try:
+            return self._cl.Buffer(self._context, self._cl.mem_flags.READ_WRITE, size)
+        except (self._cl.MemoryError, self._cl.RuntimeError, self._cl.LogicError) as error:
+            raise ResourceError(
+                f"the OpenCL device cannot allocate {size} bytes", found=str(error)
+            ) from error
+
+    def free(self, buffer: Any) -> None:
+        """Release a buffer. OpenCL keeps it until the operations that use it have run."""
+        buffer.release()
+
+    def write(self, to: Slice, array: Array) -> None:
+        """Enqueue a copy to the device."""
+        if array.nbytes:
+            self._copy(to.buffer, array, dst_offset=to.offset, is_blocking=False)
+
+    def read(self, source: Slice, array: Array) -> None:
+        """Copy from the device, and wait."""
+        if array.nbytes:
+            self._copy(array, source.buffer, src_offset=source.offset, is_blocking=True)
+
+    def copy(self, source: Slice, to: Slice) -> None:
+        """Enqueue a copy within the memory of the device."""
+        if source.size:
+            offsets = {"src_offset": source.offset, "dst_offset": to.offset}
+            self._copy(to.buffer, source.buffer, byte_count=source.size, **offsets)
+
+    def _copy(self, to: Any, source: Any, **settings: Any) -> None:
+        self._cl.enqueue_copy(self._queue, to, source, **settings)
+
+    def build(self, source: Source) -> Any:
+        """Compile a program, and return its kernel with the sizes of the launch."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of the compiler, which a kernel's user cannot fix
+                program = self._cl.Program(self._context, source.text).build(cache_dir=False)
+        except self._cl.RuntimeError as error:
+            raise InternalError(
+                "the OpenCL compiler refuses a kernel", where=source.entry, found=str(error)
+            ) from error
+        items = source.items
+        total = tuple(n * size for n, size in zip(source.groups, items, strict=True))
+        return self._cl.Kernel(program, source.entry), total, items
+
+    def launch(self, kernel: Any, buffers: Sequence[Slice]) -> None:
+        """Enqueue a kernel. Each buffer is two arguments: the memory, and an offset in bytes."""
+        function, total, items = kernel
+        function.set_args(*(x for b in buffers for x in (b.buffer, np.int64(b.offset))))
+        self._cl.enqueue_nd_range_kernel(self._queue, function, total, items)
+
+    def finish(self) -> None:
+        """Wait for the queue."""
+        self._queue.finish()
+
+
+def _facts(found: Any) -> DeviceFacts:
+    """Return the facts of a device, from its limits. Its rates are rough: 16 operations per cycle
+    and unit, and the bandwidths of usual memory."""
+    units, cycles = found.max_compute_units, found.max_clock_frequency * 1e6 or 1e9
+    is_cpu = bool(found.type & 2)  # CL_DEVICE_TYPE_CPU
+    return DeviceFacts(
+        flops=16 * units * cycles,
+        bandwidth=1e10 if is_cpu else 1e11,
+        link=1e10,
+        latency=2e-5,
+        launch=2e-5 if is_cpu else 1e-5,
+        group_items=min(256, found.max_work_group_size),
+        local_bytes=found.local_mem_size,
+        line_bytes=found.global_mem_cacheline_size or 64,
+        units=units,
+        has_local_memory=found.local_mem_type == 1,  # CL_LOCAL
+    )
+
+
+def _find_driver() -> None:
+    """Let OpenCL's loader find the driver of a Python package, whose own file names the folder of
+    another installation."""
+    driver = Path(sys.prefix, "lib", _WHEEL)
+    if _VENDORS in os.environ or not driver.exists():
+        return
+    folder = Path(tempfile.mkdtemp(prefix="tessella-opencl-"))
+    (folder / "wheel.icd").write_text(f"{driver}\n")
+    for file in _SYSTEM.glob("*.icd"):
+        (folder / file.name).write_bytes(file.read_bytes())
+    os.environ[_VENDORS] = str(folder)
+
+
+OPENCL = OpenClDevice()
+"""The device `opencl` of places."""

@@ -1,0 +1,159 @@
+"""Kernels on an OpenCL device, against NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.ir import SSAValue
+
+import tessella
+from tessella.dialects import nn
+from tessella.dialects.graph import Graph
+from tessella.dialects.interpret import interpret
+from tessella.runtime.device_steps import CopyStep, DeviceStep
+from tessella.runtime.devices import Source
+from tessella.runtime.opencl import OPENCL
+from tessella.support.errors import InternalError
+from tessella.targets.device_facts import DeviceFacts
+from tests.native import GraphBuilder, OneOp, build, in_numpy, normal, one_op
+
+pytestmark = pytest.mark.skipif(not OPENCL.is_present(), reason="there is no OpenCL device")
+
+PLACES = ["opencl/f32", "host"]
+IMAGE = normal(2, 6, 11, 9)
+ROWS = normal(5, 7, 33)
+ODD = normal(3, 130)
+ODD[0, 0] = np.nan
+
+WINDOW = {"strides": (2, 2), "pads": (1,) * 4, "dilations": (1, 1)}
+SAME = {"strides": (1, 1), "pads": (1,) * 4, "dilations": (1, 1)}
+ODD_WINDOW = {"strides": (2, 1), "pads": (1, 2, 0, 1), "dilations": (1, 2)}
+POOL: dict[str, Any] = {**WINDOW, "kernel_shape": (3, 3), "ceil_mode": False}
+
+GROUPS = {
+    "convolutions": [
+        one_op(nn.ConvOp, IMAGE, normal(10, 6, 3, 3), normal(10), **SAME, groups=1),
+        one_op(nn.ConvOp, IMAGE, normal(4, 6, 3, 3), **ODD_WINDOW, groups=1),
+        one_op(nn.ConvOp, IMAGE, normal(6, 1, 3, 3), **SAME, groups=6),
+    ],
+    "products": [
+        one_op(nn.MatmulOp, normal(37, 300), normal(300, 65), transpose_b=False),
+        one_op(nn.MatmulOp, ROWS, normal(8, 33), transpose_b=True),
+    ],
+    "rows": [
+        one_op(nn.SoftmaxOp, ROWS, axis=2),
+        one_op(nn.LayerNormOp, ROWS, normal(33), normal(33), axis=2, epsilon=1e-5),
+        one_op(nn.ReduceMaxOp, ODD, axes=(0,), keepdims=False),
+        one_op(nn.ReduceSumOp, normal(70, 90), axes=(0, 1), keepdims=False),
+    ],
+    "windows": [
+        one_op(nn.MaxPoolOp, IMAGE, **POOL),
+        one_op(nn.AvgPoolOp, IMAGE, **POOL, count_include_pad=False),
+        one_op(nn.TransposeOp, ROWS, perm=(2, 0, 1)),
+    ],
+}
+"""Ops that run as one program."""
+
+
+@pytest.fixture(params=[False, True], ids=["in place", "local memory"])
+def facts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> DeviceFacts:
+    """The facts of the device, with and without local memory that is worth a copy."""
+    made = replace(OPENCL.facts, has_local_memory=request.param)
+    monkeypatch.setitem(OPENCL.__dict__, "_found", made)
+    return made
+
+
+def on_device(ops: Sequence[OneOp], tolerance: float = 1e-5) -> None:
+    """Assert that a program of ops runs on the device alone, with the results of NumPy."""
+    inputs = {f"x{n}": op.operands[0] for n, op in enumerate(ops)}
+
+    def make() -> Graph:
+        g = GraphBuilder(**inputs)
+        results: list[SSAValue] = []
+        for n, op in enumerate(ops):
+            rest = [g.weight(a, f"w{n}.{i}") for i, a in enumerate(op.operands[1:])]
+            results.append(g.op(op.kind, [g.inputs[f"x{n}"], *rest], **op.settings))
+        return g.graph(*results)
+
+    model = build(make, places=PLACES)
+    found = model.run(None, inputs)
+    assert all(isinstance(step, CopyStep | DeviceStep) for step in in_numpy(model))
+    for y, wanted in zip(found, interpret(make(), inputs), strict=True):
+        np.testing.assert_allclose(y, wanted, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_kernels(name: str, facts: DeviceFacts) -> None:
+    on_device(GROUPS[name])
+
+
+def test_small_groups_and_tiles(facts: DeviceFacts, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = replace(facts, group_items=8, local_bytes=1024, register_bytes=64, units=64)
+    monkeypatch.setitem(OPENCL.__dict__, "_found", small)
+    on_device(
+        [
+            one_op(nn.MatmulOp, normal(13, 50), normal(50, 9), transpose_b=False),
+            *GROUPS["windows"][:1],
+        ]
+    )
+
+
+def test_a_group_is_one_launch() -> None:
+    """A product, a sum and an activation leave no value in memory between them."""
+
+    def make() -> Graph:
+        g = GraphBuilder(x=ODD)
+        product = g.op(nn.MatmulOp, [g.inputs["x"], g.weight(normal(130, 20))], transpose_b=False)
+        added = g.op(nn.AddOp, [product, g.weight(normal(20), "b")])
+        return g.graph(g.op(nn.TanhOp, [added]))
+
+    model = build(make, places=PLACES)
+    np.testing.assert_allclose(
+        model.run(None, {"x": ODD})[0], interpret(make(), {"x": ODD})[0], rtol=1e-5, atol=1e-5
+    )
+    [step] = [step for step in in_numpy(model) if isinstance(step, DeviceStep)]
+    assert len(step.calls) == 1
+    assert step.arena_bytes == 0
+
+
+def test_an_artifact_has_the_source(tmp_path: Path) -> None:
+    def make() -> Graph:
+        g = GraphBuilder(x=ROWS)
+        return g.graph(g.op(nn.SoftmaxOp, [g.inputs["x"]], axis=2))
+
+    model = build(make, places=PLACES)
+    model.save(tmp_path / "model.tsl")
+    loaded = tessella.load(tmp_path / "model.tsl")
+    np.testing.assert_array_equal(loaded(ROWS), model(ROWS))
+    kinds = {row.kind for row in model.profile(ROWS).rows}
+    assert kinds == {"copy", "device"}
+
+
+def test_what_has_no_code_is_a_fallback() -> None:
+    def make() -> Graph:
+        g = GraphBuilder(x=ROWS)
+        return g.graph(g.op(nn.CumsumOp, [g.inputs["x"]], axis=1, exclusive=False, reverse=False))
+
+    model = build(make, places=PLACES)
+    np.testing.assert_allclose(model(ROWS), np.cumsum(ROWS, 1), rtol=1e-5, atol=1e-6)
+    assert "running index" in model.explain().why()
+
+
+def test_the_pick_stays_on_a_cpu() -> None:
+    """The device is this CPU, so a copy there and back is not worth it."""
+
+    def make() -> Graph:
+        g = GraphBuilder(x=ROWS)
+        return g.graph(g.op(nn.SoftmaxOp, [g.inputs["x"]], axis=2))
+
+    assert not in_numpy(build(make, places=["opencl/f32", "x86/f32"]))
+
+
+def test_a_text_that_does_not_compile() -> None:
+    with pytest.raises(InternalError, match="the OpenCL compiler refuses a kernel"):
+        OPENCL.build(Source("__kernel void k() { this is no C }", "k", (1,), (1,)))
