@@ -98,7 +98,9 @@ def _counts(text: str) -> list[int]:
 def show_machine() -> dict[str, Any]:
     """Print and return what the figures depend on."""
     where = machine()
-    print("\n".join(f"{key}: {value}" for key, value in where.items()))
+    versions = ", ".join(f"{name} {version}" for name, version in where["versions"].items())
+    facts = where | {"versions": versions}
+    print("\n".join(f"{key}: {value}" for key, value in facts.items()))
     return where
 
 

@@ -28,8 +28,8 @@ OURS = "tessella"
 _SECTION = re.compile(
     r"(?P<begin><!-- python -m bench.report --write -->\n).*?(?P<end><!-- end -->)", re.DOTALL
 )
-_SHOWN = ("cpu", "cpus", "python", "onnxruntime", "openvino", "ncnn", "numpy", "jax", "numba")
-"""Facts about a machine that tables name."""
+_SHOWN = ("python", "onnxruntime", "openvino", "ncnn", "numpy", "jax", "numba")
+"""The packages whose versions tables name."""
 
 
 class ReportError(Exception):
@@ -133,13 +133,20 @@ def section(file: Path) -> Iterator[str]:
         machine, table = document["machine"], table_of(form, document)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ReportError(f"{file}: not the figures of bench.{name}: {error!r}") from error
-    where = ", ".join(f"{key} {machine[key]}" for key in _SHOWN if machine.get(key) is not None)
+    where = ", ".join(_facts(machine))
     yield f"### `{file.stem}`"
     yield ""
     yield f"`bench.{name}`, {form.unit}; {where}."
     yield ""
     yield from table.markdown()
     yield ""
+
+
+def _facts(machine: Mapping[str, Any]) -> Iterator[str]:
+    """What a table says about the machine."""
+    yield f"{machine['processor']}, {machine['cores']} cores"
+    versions = machine["versions"]
+    yield from (f"{name} {versions[name]}" for name in _SHOWN if name in versions)
 
 
 def report(results: Path = RESULTS) -> str:

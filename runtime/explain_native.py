@@ -79,12 +79,12 @@ def coverage(
     found: dict[str, list[float | None]] = {}
     for entry in entries:
         if not entry["native"]:
-            found.setdefault(entry["op"], []).append(entry["cost"])
+            found.setdefault(entry["op"], []).append(entry["estimate"])
     for step in called:
         found.setdefault(step["op"], []).append(None)
     shares = [InNumpy(op, len(costs), _total(costs)) for op, costs in found.items()]
-    total = math.fsum((entry["cost"] or 0.0) - entry["saved"] for entry in entries)
-    total += math.fsum(conversion["cost"] for conversion in conversions)
+    total = math.fsum((entry["estimate"] or 0.0) - entry["saved"] for entry in entries)
+    total += math.fsum(conversion["estimate"] for conversion in conversions)
     ordered = sorted(shares, key=lambda each: -1.0 if each.seconds is None else each.seconds)
     return Coverage(len(entries) + len(called), ordered[::-1], total)
 

@@ -145,10 +145,10 @@ def _time_rows(ops: Sequence[OpEntry], conversions: Sequence[Conversion]) -> Row
     estimated time and share of the time."""
     kinds: dict[str, list[float]] = {}
     for e in ops:
-        if e["cost"] is not None:
-            kinds.setdefault(e["op"], []).append(e["cost"] - e["saved"])
+        if e["estimate"] is not None:
+            kinds.setdefault(e["op"], []).append(e["estimate"] - e["saved"])
     for c in conversions:
-        kinds.setdefault(c["op"], []).append(c["cost"])
+        kinds.setdefault(c["op"], []).append(c["estimate"])
     total = math.fsum(cost for costs in kinds.values() for cost in costs)
     longest = sorted(kinds.items(), key=lambda kind: -math.fsum(kind[1]))
     rows = [(kind, len(costs), math.fsum(costs)) for kind, costs in longest]
@@ -161,16 +161,18 @@ def _time_rows(ops: Sequence[OpEntry], conversions: Sequence[Conversion]) -> Row
 
 def _op_row(e: OpEntry) -> tuple[str, ...]:
     other = e["runner_up"]
-    second = f"{other['kernel']} at {other['place']}, {duration(other['cost'])}" if other else ""
+    second = (
+        f"{other['kernel']} at {other['place']}, {duration(other['estimate'])}" if other else ""
+    )
     picked = (e["op"], e["node"], RUNS[e["native"]], e["kernel"], e["place"])
     elements = e["storage"], e["arithmetic"]
-    cost = duration(e["cost"]) + (" (measured)" if e["measured"] else "")
+    cost = duration(e["estimate"]) + (" (measured)" if e["measured"] else "")
     return (*picked, *elements, cost, str(e["group"]), e["fallback"] or "", second)
 
 
 def _conversion_row(c: Conversion) -> tuple[str, ...]:
-    fixed = (c["op"], c["value"], c["from"], c["to"], str(c["bytes"]), duration(c["cost"]))
-    return (*fixed, " ".join(c["readers"]))
+    ends = c["op"], c["value"], c["source"], c["target"]
+    return (*ends, str(c["bytes"]), duration(c["estimate"]), " ".join(c["readers"]))
 
 
 def _reasons(rejected: Sequence[Rejected]) -> Iterator[str]:

@@ -19,18 +19,17 @@ class RunnerUp(TypedDict):
 
     kernel: str
     place: str
-    cost: float
+    estimate: float
 
 
 class OpEntry(TypedDict):
     """An op; the ops of a ``group`` run as one kernel.
 
-    ``cost`` is the estimate for the op alone, in seconds, and ``saved`` the part that is saved
+    ``estimate`` is the time of the op alone, in seconds, and ``saved`` the part that is saved
     because its operand stays in registers. ``native`` is whether machine code runs it, generated or
     from a library; otherwise NumPy does. ``storage`` names the elements read and written, ``u8 i8
     -> i32``, and ``arithmetic`` the element of the kernel's arithmetic and accumulators; both are
-    empty if unknown. ``measured`` is whether the cost is a time from the database instead of an
-    estimate.
+    empty if unknown. ``measured`` is whether the estimate is a time from the database.
     """
 
     op: str
@@ -40,7 +39,7 @@ class OpEntry(TypedDict):
     place: str
     storage: str
     arithmetic: str
-    cost: float | None
+    estimate: float | None
     measured: bool
     saved: float
     group: int
@@ -49,25 +48,22 @@ class OpEntry(TypedDict):
     rejected: list[Rejected]
 
 
-Conversion = TypedDict(
-    "Conversion",
-    {
-        "op": str,
-        "value": str,
-        "from": str,
-        "to": str,
-        "bytes": int,
-        "cost": float,
-        "readers": list[str],
-    },
-)
-"""A conversion of a value between places.
+class Conversion(TypedDict):
+    """A conversion of a value between places.
 
-``value`` is the node that produced the value, or the value's name; ``from`` and ``to`` are the
-places, ``bytes`` the size before the conversion, and ``cost`` the estimated seconds. ``readers``
-are the nodes that read the value through this and further conversions; ``return`` stands for a
-result of the program.
-"""
+    ``value`` is the node that produced the value, or the value's name; ``source`` and ``target``
+    are the places, ``bytes`` the size before the conversion, and ``estimate`` the estimated
+    seconds. ``readers`` are the nodes that read the value through this and further conversions;
+    ``return`` stands for a result of the program.
+    """
+
+    op: str
+    value: str
+    source: str
+    target: str
+    bytes: int
+    estimate: float
+    readers: list[str]
 
 
 class Fusion(TypedDict):

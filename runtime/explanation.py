@@ -24,6 +24,7 @@ from tessella.runtime.explain_types import (
     RefusedFusion,
     Threads,
 )
+from tessella.runtime.schema import VERSION
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Explanation:
     """The values of shape-determining inputs that the program is specialised on."""
     sizes: Sequence[str] = ()
     """The treatment of each dynamic dimension in the program, and the reason."""
-    steps: Sequence[PythonStep] = ()
+    continuation: Sequence[PythonStep] = ()
     """The steps after the first subprogram, if the program has a graph break."""
     subprograms: Sequence[tuple[str, Explanation]] = ()
     """The explanations of the subprograms after the first one that were compiled last, each with a
@@ -66,21 +67,26 @@ class Explanation:
         return coverage(
             (entry for each in programs for entry in each.ops),
             (conversion for each in programs for conversion in each.conversions),
-            (step for each in programs for step in each.steps),
+            (step for each in programs for step in each.continuation),
         )
 
     def json(self) -> str:
         """Return the explanation as JSON.
 
-        The object is ``{"ops", "conversions", "fusions", "refused", "pick", "threads", "values",
-        "sizes", "steps"}``, with ``"subprograms"`` and ``"note"`` if there are any. Costs are in
-        seconds.
+        docs/report.md describes the fields: ``{"version", "ops", "conversions", "fusions",
+        "refused", "pick", "threads", "values", "sizes", "continuation"}``, with ``"subprograms"``
+        and ``"note"`` if there are any.
         """
         note = {"note": self.note} if self.note else {}
-        parts = {"ops": self.ops, "conversions": self.conversions}
+        parts = {"version": VERSION, "ops": self.ops, "conversions": self.conversions}
         parts |= {"fusions": self.fusions, "refused": self.refused}
         made_for = {"values": list(self.values), "sizes": list(self.sizes)}
-        more = {"pick": self.pick, "threads": self.threads, **made_for, "steps": list(self.steps)}
+        more = {
+            "pick": self.pick,
+            "threads": self.threads,
+            **made_for,
+            "continuation": list(self.continuation),
+        }
         followed = {where: json.loads(subprogram.json()) for where, subprogram in self.subprograms}
         rest = {"subprograms": followed} if followed else {}
         return json.dumps({**parts, **more, **rest, **note}, indent=2)
@@ -100,8 +106,10 @@ class Explanation:
     def _of(cls, record: Mapping[str, Any]) -> Explanation:
         followed = cast(Mapping[str, Any], record.get("subprograms", {})).items()
         parts: dict[str, Any] = {
-            name: part for name, part in record.items() if name != "subprograms"
+            name: part for name, part in record.items() if name not in ("version", "subprograms")
         }
+        if record["version"] != VERSION:
+            raise ValueError(f"version {record['version']} of the schema, not {VERSION}")
         return cls(**parts, subprograms=[(where, cls._of(each)) for where, each in followed])
 
     def __str__(self) -> str:
@@ -119,7 +127,7 @@ class Explanation:
             text += ["", headline_of_values(self.values)]
         if self.sizes:
             text += ["", "open dimensions", *(f"  {line}" for line in self.sizes)]
-        text += step_lines(self.steps)
+        text += step_lines(self.continuation)
         for where, subprogram in self.subprograms:
             text += ["", f"{where}:", subprogram._text(why=why)]
         return "\n".join([self.note, *text] if self.note else text)

@@ -28,7 +28,7 @@ from tessella.runtime.symbols import Dimension, ElementSymbol
 from tessella.runtime.texts import STRING
 from tessella.support.sizes import Expr, Size, Symbol, bounds_of, symbols_of
 
-FORMAT = 15
+FORMAT = 16
 """The version of the file format and of the calling convention: the layout of contexts, teams and
 calls."""
 

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from tessella.runtime.explain_native import RUNS
+from tessella.runtime.schema import VERSION
 from tessella.support.columns import aligned
 from tessella.support.errors import OptionError
 from tessella.targets import Target
@@ -52,6 +53,12 @@ class ProfileRow:
     estimate: float | None = None
     """The estimated time of the calls in seconds, by the model that kernels are picked by, divided
     by the threads that take part; None if unknown."""
+
+    def step(self) -> Mapping[str, object]:
+        """Return the row as a step with one call, in the schema of reports."""
+        call = asdict(self)
+        named = {name: call.pop(name) for name in ("kind", "nodes", "where")}
+        return {**named, "kernel": self.kernel, "calls": [call]}
 
     @property
     def flops(self) -> float | None:
@@ -115,18 +122,18 @@ class Profile:
     def to_json(self) -> str:
         """Return the profile as JSON, without its spans.
 
-        The object is ``{"seconds", "runs", "threads", "machine", "waiting", "other", "rows":
-        [{"kind", "kernel", "nodes", "calls", "seconds", ..}]}``.
+        docs/report.md describes the fields: ``{"version", "machine", "totals", "steps"}``. Each row
+        is a step.
         """
-        facts = {"seconds": self.seconds, "runs": self.runs, "threads": self.threads}
-        more = {"machine": self.machine, "waiting": self.waiting, "other": self.other}
-        rows = [
-            asdict(row)
-            | {"flops": row.flops, "bandwidth": row.bandwidth}
-            | {"of_roof": row.of_roof, "ratio": row.ratio}
-            for row in self.rows
-        ]
-        return json.dumps({**facts, **more, "rows": rows}, indent=1)
+        run = {"threads": self.threads, "seconds": self.seconds, "runs": self.runs}
+        parts = {"in_numpy": self.in_numpy, "waiting": self.waiting, "other": self.other}
+        document = {
+            "version": VERSION,
+            "machine": {"target": self.machine},
+            "totals": {**run, **parts},
+            "steps": [row.step() for row in self.rows],
+        }
+        return json.dumps(document, indent=1)
 
     def trace(self, path: str | os.PathLike[str]) -> None:
         """Write the run in ``spans`` as a trace for Perfetto or Chrome (``chrome://tracing``).

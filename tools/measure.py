@@ -128,15 +128,18 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 
 def machine() -> dict[str, Any]:
-    """Return the facts that measurements depend on: the processor, its load, and versions."""
+    """Return the facts that measurements depend on, by the names that reports give them, and the
+    load of the machine."""
     packages = ("numpy", "onnxruntime", "openvino", "ncnn", "jax", "numba", "llvmlite", "tessella")
     return {
-        "cpu": processor_name(),
-        "cpus": threads.cores(),
+        "processor": processor_name(),
+        "cores": threads.cores(),
         "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
         "system": platform.platform(),
-        "python": platform.python_version(),
-        **{name: version for name in packages if (version := installed(name))},
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version for name in packages if (version := installed(name))},
+        },
     }
 
 

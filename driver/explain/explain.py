@@ -95,10 +95,10 @@ def _conversions(explainer: Explainer) -> Iterator[Conversion]:
             yield {
                 "op": op.name if alone else CastOp.name,
                 "value": _name(source),
-                "from": str(place_of(source.type)),
-                "to": str(place_of(result.type)),
+                "source": str(place_of(source.type)),
+                "target": str(place_of(result.type)),
                 "bytes": bytes_of(source),
-                "cost": explainer.conversion_seconds(op) if alone else 0.0,
+                "estimate": explainer.conversion_seconds(op) if alone else 0.0,
                 "readers": list(dict.fromkeys(_readers(result))),
             }
 
@@ -178,7 +178,7 @@ def _row(
         "storage": "",
         "arithmetic": "",
         "group": group,
-        "cost": None,
+        "estimate": None,
         "measured": False,
         "saved": 0.0,
         "fallback": None,

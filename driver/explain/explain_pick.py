@@ -103,7 +103,7 @@ class Explainer:
             "place": str(place) if place is not None else "",
             "storage": row.storage if row is not None else "",
             "arithmetic": row.computes if row is not None else "",
-            "cost": cost,
+            "estimate": cost,
             "measured": at is not None and costs.measured(kernel, at) is not None,
             "saved": min(cost or 0.0, self._saved(op)),
             "group": group,
@@ -216,7 +216,7 @@ def _runner_up(others: list[_Option]) -> RunnerUp | None:
     best = min(others, key=lambda option: option.cost, default=None)
     if best is None:
         return None
-    return {"kernel": best.site.kernel.name, "place": str(best.place), "cost": best.cost}
+    return {"kernel": best.site.kernel.name, "place": str(best.place), "estimate": best.cost}
 
 
 def _record(function: FuncOp) -> Mapping[str, Attribute]:

@@ -130,7 +130,7 @@ def with_subprograms(explanation: Explanation, rest: RunningRest[S]) -> Explanat
     """Return a program's explanation with those of its most recently compiled subprograms."""
     others = [(where, each.explain()) for where, each in rest.models()]
     steps = python_steps(rest.program.rest.steps)
-    return replace(explanation, steps=steps, subprograms=others)
+    return replace(explanation, continuation=steps, subprograms=others)
 
 
 def python_steps(steps: Sequence[Step]) -> list[PythonStep]:

@@ -21,7 +21,6 @@ from tessella.driver.explain.explain import producer
 from tessella.driver.options import CheckedOptions
 from tessella.driver.report.arena import arenas_of
 from tessella.driver.report.data import (
-    VERSION,
     ArenaData,
     Bandwidth,
     ConversionData,
@@ -35,6 +34,7 @@ from tessella.driver.report.data import (
     Peak,
     RejectedData,
     Report,
+    RunnerUpData,
     SpanData,
     StepData,
     TensorData,
@@ -47,6 +47,7 @@ from tessella.kernels.registry import LOOP_KERNEL, VIEW_KERNEL
 from tessella.passes.base import functions
 from tessella.runtime.explanation import Explanation
 from tessella.runtime.profile import Profile
+from tessella.runtime.schema import VERSION
 from tessella.runtime.signature import ValueInfo
 from tessella.support.versions import installed
 from tessella.targets import Target, threads
@@ -211,8 +212,12 @@ def _ops(explanation: Explanation) -> list[OpData]:
                 native=entry["native"],
                 storage=entry["storage"],
                 arithmetic=entry["arithmetic"],
-                estimate=entry["cost"],
+                estimate=entry["estimate"],
+                measured=entry["measured"],
+                saved=entry["saved"],
+                group=entry["group"],
                 fallback=entry["fallback"],
+                runner_up=RunnerUpData(**entry["runner_up"]) if entry["runner_up"] else None,
                 pattern=fusion["pattern"] if fusion else None,
                 consumed=fusion["consumed"] if fusion else [],
                 rejected=[RejectedData(**each) for each in entry["rejected"]],
@@ -223,8 +228,8 @@ def _ops(explanation: Explanation) -> list[OpData]:
 
 def _conversions(explanation: Explanation) -> Iterator[ConversionData]:
     for each in explanation.conversions:
-        ends = each["from"], each["to"]
-        work = each["bytes"], each["cost"], each["readers"]
+        ends = each["source"], each["target"]
+        work = each["bytes"], each["estimate"], each["readers"]
         yield ConversionData(each["op"], each["value"], *ends, *work)
 
 

@@ -16,9 +16,6 @@ from tessella.runtime.explain_types import duration
 
 _SHOWN = 10
 """The number of steps that a notebook shows."""
-VERSION = 1
-"""The version of the schema. A field that is added leaves it as it is; any other change raises
-it."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +102,15 @@ class RejectedData:
 
 
 @dataclass(frozen=True)
+class RunnerUpData:
+    """The fastest candidate for an op among those that were not picked."""
+
+    kernel: str
+    place: str
+    estimate: float
+
+
+@dataclass(frozen=True)
 class OpData:
     """An op of the graph after fusions, with the kernel that was picked for it."""
 
@@ -116,7 +122,14 @@ class OpData:
     storage: str
     arithmetic: str
     estimate: float | None
+    measured: bool
+    """Whether the estimate is a time from the database."""
+    saved: float
+    """The part of the estimate that is saved because an operand stays in registers."""
+    group: int
+    """The number of the group of ops that run as one kernel."""
     fallback: str | None
+    runner_up: RunnerUpData | None
     pattern: str | None
     """The fusion that made it; None for an op of the model."""
     consumed: Sequence[str]

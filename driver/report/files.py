@@ -9,7 +9,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, cast
 
-from tessella.driver.report.data import VERSION, Report
+from tessella.driver.report.data import Report
+from tessella.runtime.schema import VERSION
 from tessella.support.errors import OptionError
 
 MOST_BYTES = 256 << 20

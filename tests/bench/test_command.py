@@ -55,9 +55,9 @@ def test_what_means_nothing_ends_the_command(
 
 
 def test_figures_are_written_with_their_machine(tmp_path: Path) -> None:
-    write_figures(None, {"cpus": 2}, rows=[])
-    write_figures(tmp_path / "x.json", {"cpus": 2}, rows=[{"ms": 1.5}])
+    write_figures(None, {"cores": 2}, rows=[])
+    write_figures(tmp_path / "x.json", {"cores": 2}, rows=[{"ms": 1.5}])
     assert json.loads((tmp_path / "x.json").read_text()) == {
-        "machine": {"cpus": 2},
+        "machine": {"cores": 2},
         "rows": [{"ms": 1.5}],
     }

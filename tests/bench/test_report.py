@@ -19,7 +19,7 @@ from bench.report import FORMS, PAGE, ReportError, written
 FIGURES = PAGE.with_name("figures.md")
 """The page of figures that are kept by hand, until a file of results replaces them."""
 
-MACHINE = {"cpu": "a processor", "cpus": 2, "numpy": "2.4", "jax": None}
+MACHINE = {"processor": "a processor", "cores": 2, "versions": {"numpy": "2.4"}}
 
 
 def write(folder: Path, name: str, rows: Sequence[Any]) -> None:
@@ -40,7 +40,7 @@ def test_a_table_has_a_column_for_each_runtime(tmp_path: Path) -> None:
     assert report.report(tmp_path).splitlines() == [
         "### `models-1`",
         "",
-        "`bench.models`, milliseconds of a call; cpu a processor, cpus 2, numpy 2.4.",
+        "`bench.models`, milliseconds of a call; a processor, 2 cores, numpy 2.4.",
         "",
         "| | onnxruntime | openvino | tessella | ratio |",
         "|---|---|---|---|---|",

@@ -61,7 +61,9 @@ def test_entries() -> None:
     assert (sums["kernel"], sums["fallback"]) == ("host", "host")
     assert [op["native"] for op in (conv, relu, sums, rows)] == [True, True, False, True]
     assert rows["kernel"] == VIEW_KERNEL
-    assert all(entry["cost"] is not None and entry["cost"] >= 0 for entry in (conv, relu, sums))
+    assert all(
+        entry["estimate"] is not None and entry["estimate"] >= 0 for entry in (conv, relu, sums)
+    )
 
 
 def test_storage_and_arithmetic_are_named_apart() -> None:
@@ -89,7 +91,7 @@ def test_groups_are_numbered_as_they_run() -> None:
 def test_an_op_in_registers_saves_memory() -> None:
     conv, relu, *_ = explained().ops
     assert conv["saved"] == 0
-    assert 0 < relu["saved"] <= (relu["cost"] or 0)
+    assert 0 < relu["saved"] <= (relu["estimate"] or 0)
 
 
 def test_every_other_kernel_is_there_with_a_reason() -> None:
@@ -109,7 +111,7 @@ def test_every_other_kernel_is_there_with_a_reason() -> None:
     second = conv["runner_up"]
     assert second is not None
     assert (second["kernel"], second["place"]) == ("conv", f"{ARCH}/f32/nchw")
-    assert second["cost"] > (conv["cost"] or 0)
+    assert second["estimate"] > (conv["estimate"] or 0)
     assert any("together with the ops around it" in r["reason"] for r in relu["rejected"])
     assert sums["rejected"] == []
 
@@ -167,14 +169,14 @@ def test_conversions_have_their_bytes() -> None:
     conversions = explained().conversions
     first = conversions[0]
     assert (first["op"], first["value"]) == ("place.relayout", "x")
-    assert (first["from"], first["to"]) == (f"{ARCH}/f32/nchw", f"{ARCH}/f32/nhwc")
+    assert (first["source"], first["target"]) == (f"{ARCH}/f32/nchw", f"{ARCH}/f32/nhwc")
     assert first["bytes"] == 4 * 16 * 24 * 24
-    assert first["cost"] > 0
+    assert first["estimate"] > 0
     assert first["readers"] == ["conv1"]
     assert [c["value"] for c in conversions] == ["x", "relu1", "relu1", "sums"]
     copies = [c for c in conversions if c["op"] == "place.copy"]
     assert [c["readers"] for c in copies] == [["sums"], ["rows"]]
-    assert {c["cost"] for c in copies} == {0.0}  # the host and a CPU share their memory
+    assert {c["estimate"] for c in copies} == {0.0}  # the host and a CPU share their memory
 
 
 def test_fusions_have_what_they_consumed() -> None:
@@ -216,8 +218,8 @@ def test_where_the_time_goes() -> None:
     }
     shares = [int(row[3].rstrip("%")) for row in rows]
     assert shares == sorted(shares, reverse=True)
-    seconds = sum((op["cost"] or 0) - op["saved"] for op in found.ops)
-    seconds += sum(c["cost"] for c in found.conversions)
+    seconds = sum((op["estimate"] or 0) - op["saved"] for op in found.ops)
+    seconds += sum(c["estimate"] for c in found.conversions)
     assert total == ["all", str(len(found.ops) + len(found.conversions)), duration(seconds), "100%"]
 
 
@@ -239,11 +241,11 @@ def test_grades_are_shown() -> None:
 
 def test_json() -> None:
     found = json.loads(explained().json())
-    parts = ["ops", "conversions", "fusions", "refused", "pick", "threads", "values"]
-    parts += ["sizes", "steps"]
+    parts = ["version", "ops", "conversions", "fusions", "refused", "pick", "threads", "values"]
+    parts += ["sizes", "continuation"]
     assert list(found) == parts
     for op in found["ops"]:
-        assert op.keys() >= {"op", "node", "kernel", "place", "cost", "group", "rejected"}
+        assert op.keys() >= {"op", "node", "kernel", "place", "estimate", "group", "rejected"}
         assert all(r.keys() == {"kernel", "place", "reason"} for r in op["rejected"])
 
 

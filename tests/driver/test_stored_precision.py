@@ -128,7 +128,7 @@ def test_a_model_of_f16_is_computed_as_one_of_f32() -> None:
     model = half("f16", *shapes)
     explanation = explain(lowered_for(model, "avx512").stages)
     assert {op["storage"] for op in explanation.ops} == {"f32"}
-    ends = [(c["from"].split("/")[1], c["to"].split("/")[1]) for c in explanation.conversions]
+    ends = [(c["source"].split("/")[1], c["target"].split("/")[1]) for c in explanation.conversions]
     assert ends == [("f16", "f32"), ("f32", "f16")]
     x = normal(*shapes[0]).astype(np.float16)
     y = tessella.compile(model)(x)

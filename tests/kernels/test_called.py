@@ -181,7 +181,7 @@ def test_arrays_for_functions_of_c() -> None:
 
 def test_what_costs_more_with_the_ops_around_it_says_so(register: Register) -> None:
     """A product that is faster by itself, but takes the sum and the activation out of registers."""
-    generated = entry(product())["cost"]
+    generated = entry(product())["estimate"]
     register(negative, cost=0.9 * generated)
     found = entry(product())
     [mine] = (each for each in found["rejected"] if each["kernel"] == "mine")

@@ -70,7 +70,7 @@ def compiled(make: Callable[[], Graph], *places: str) -> Model:
 def conversions(model: Model) -> list[tuple[str, str, str]]:
     """The op, and where from and where to, without the target."""
     return [
-        (c["op"], c["from"].partition("/")[2], c["to"].partition("/")[2])
+        (c["op"], c["source"].partition("/")[2], c["target"].partition("/")[2])
         for c in model.explain().conversions
     ]
 
@@ -241,7 +241,7 @@ def test_a_cast_goes_before_what_repeats_elements() -> None:
     with in_precision("f64", nn.SoftmaxOp):
         model = compiled(make, f"{ARCH}/f64", ARCH)
         assert [c["bytes"] for c in model.explain().conversions] == [60 * 4, 500 * 60 * 8]
-        assert all(op["cost"] is not None for op in model.explain().ops)
+        assert all(op["estimate"] is not None for op in model.explain().ops)
         exact = np.exp(x.astype(np.float64))
         assert_allclose(model(x), np.broadcast_to(exact / exact.sum(), (500, 60)), rtol=1e-7)
 

@@ -96,9 +96,10 @@ def test_the_table_has_a_line_for_each_row_and_says_what_a_run_takes(profile: Pr
 
 def test_json_has_what_the_table_has(profile: Profile) -> None:
     found = json.loads(profile.to_json())
-    assert found["seconds"] == profile.seconds
-    assert [tuple(row["nodes"]) for row in found["rows"]] == [row.nodes for row in profile.rows]
-    assert [row["flops"] for row in found["rows"]] == [row.flops for row in profile.rows]
+    assert found["totals"]["seconds"] == profile.seconds
+    assert [tuple(step["nodes"]) for step in found["steps"]] == [row.nodes for row in profile.rows]
+    calls = [call for step in found["steps"] for call in step["calls"]]
+    assert [call["operations"] for call in calls] == [row.operations for row in profile.rows]
 
 
 def test_a_trace_has_threads_and_barriers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
 
 import tessella
+from tessella.driver.report.data import ConversionData
+from tessella.runtime.explain_types import Conversion
+from tessella.runtime.schema import VERSION
 from tessella.tools.cli import main
 from tests.hostile.models import mixed
 
@@ -35,12 +40,12 @@ def test_a_table_of_times(path: str, capsys: pytest.CaptureFixture[str]) -> None
 def test_json_with_a_profile(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", path, "--threads", "1", "--profile", "--json", *QUICK]) == 0
     found = json.loads(capsys.readouterr().out)
-    (row,) = found["rows"]
-    assert (row["runtime"], row["threads"], row["ratio"]) == ("tessella", 1, 1.0)
-    assert 0 < row["median"] <= row["p90"]
+    (row,) = found["runtimes"]
+    assert (row["name"], row["threads"], row["ratio"]) == ("tessella", 1, 1.0)
+    assert 0 < row["seconds"] <= row["p90"]
     (profile,) = found["profiles"]
-    assert ["sums"] in [each["nodes"] for each in profile["rows"]]
-    assert found["machine"]["cpus"] > 0
+    assert ["sums"] in [each["nodes"] for each in profile["steps"]]
+    assert found["machine"]["cores"] > 0
 
 
 @pytest.mark.usefixtures("sums_in_numpy")
@@ -101,3 +106,30 @@ def test_other_runtimes_read_onnx_alone(
     tessella.compile(path).save(tmp_path / "m.tsl")
     assert main(["bench", str(tmp_path / "m.tsl"), "--against", "openvino"]) == 2
     assert "an .onnx file" in capsys.readouterr().err
+
+
+def test_all_documents_have_one_schema(
+    path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A field has one name and one type in each of the documents that has it."""
+    assert main(["report", path, "--json", "-o", str(tmp_path / "a.json")]) == 0
+    report = json.loads((tmp_path / "a.json").read_text())
+    capsys.readouterr()
+    assert main(["explain", path, "--json"]) == 0
+    explanation = json.loads(capsys.readouterr().out)
+    assert main(["bench", path, "--profile", "--json", "--threads", "1", *QUICK]) == 0
+    bench = json.loads(capsys.readouterr().out)
+    [profile] = bench["profiles"]
+    assert {each["version"] for each in (report, explanation, bench, profile)} == {VERSION}
+    assert report["ops"][0].keys() - explanation["ops"][0].keys() == {"pattern", "consumed"}
+    assert explanation["ops"][0].keys() <= report["ops"][0].keys()
+    assert [field.name for field in fields(ConversionData)] == [*Conversion.__annotations__]
+    assert profile["totals"].keys() <= report["totals"].keys()
+    assert profile["steps"][0].keys() <= report["steps"][0].keys()
+    assert profile["steps"][0]["calls"][0].keys() == call_of(report).keys()
+    assert bench["machine"].keys() - report["machine"].keys() == {"load"}
+    assert {"name", "version", "seconds"} <= bench["runtimes"][0].keys()
+
+
+def call_of(report: Any) -> Any:
+    return next(call for step in report["steps"] for call in step["calls"])

@@ -16,8 +16,10 @@ from tessella.driver.stages.stages import ARTIFACT
 from tessella.frontends.compile import open_source
 from tessella.runtime.loaded import LoadedModel, load
 from tessella.runtime.profile import Profile
+from tessella.runtime.schema import VERSION
 from tessella.support.columns import aligned
 from tessella.support.errors import OptionError
+from tessella.support.versions import installed
 from tessella.tools import peers
 from tessella.tools.bars import Bar, check_matplotlib, draw_bars
 from tessella.tools.commands.dims import openness_of
@@ -87,9 +89,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 class RuntimeTimes:
     """Times of a model's calls on one runtime, in seconds."""
 
-    runtime: str
+    name: str
+    version: str
     threads: int
-    median: float
+    seconds: float
+    """The median."""
     p90: float
     spread: float
     """The interquartile range as a fraction of the median."""
@@ -110,11 +114,12 @@ def run(args: argparse.Namespace) -> int:
     if args.trace:
         profiles[-1].trace(args.trace)
     if args.plot:
-        bars = [Bar(f"{row.runtime}, {_threads(row)}", row.median, row.p90) for row in rows]
+        bars = [Bar(f"{row.name}, {_threads(row)}", row.seconds, row.p90) for row in rows]
         draw_bars(args.plot, Path(args.model).name, bars)
     if args.json:
         found = [json.loads(profile.to_json()) for profile in profiles]
-        document = {"machine": machine(), "rows": list(map(asdict, rows)), "profiles": found}
+        times = list(map(asdict, rows))
+        document = {"version": VERSION, "machine": machine(), "runtimes": times, "profiles": found}
         print(json.dumps(document, indent=1))
     else:
         _print(rows, profiles if args.profile else [])
@@ -177,7 +182,8 @@ def _rows(
 
 def _row(name: str, threads: int, timing: CallTimes, ours: float) -> RuntimeTimes:
     median = timing.median
-    return RuntimeTimes(name, threads, median, timing.p90, timing.spread, median / ours)
+    ratio = median / ours
+    return RuntimeTimes(name, installed(name), threads, median, timing.p90, timing.spread, ratio)
 
 
 def _peer(name: str, path: Path, threads: int) -> peers.Run:
@@ -192,9 +198,9 @@ def _peer(name: str, path: Path, threads: int) -> peers.Run:
 def _print(rows: Sequence[RuntimeTimes], profiles: Sequence[Profile]) -> None:
     cells = [
         (
-            row.runtime,
+            row.name,
             str(row.threads),
-            f"{row.median * 1e3:.4g}",
+            f"{row.seconds * 1e3:.4g}",
             f"{row.p90 * 1e3:.4g}",
             f"{row.spread:.0%}",
             f"{row.ratio:.2f}",

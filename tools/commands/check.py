@@ -134,7 +134,7 @@ def _picked(graph: Graph, options: CheckedOptions) -> _Checked:
     stop = max("placed", graph.stage, key=IR_STAGES.index)
     explanation = explain(lower(graph, options, start=graph.stage, stop=stop).stages)
     if graph.rest is not None:
-        explanation = replace(explanation, steps=python_steps(graph.rest.steps))
+        explanation = replace(explanation, continuation=python_steps(graph.rest.steps))
     reference = [
         Unsupported(each["op"], each["node"], _reason(each))
         for each in explanation.ops

@@ -205,8 +205,8 @@ def test_the_greedy_grade_costs_more_than_the_choice_for_the_whole() -> None:
         for p in ("grade", "cost")
     }
     modelled = {
-        name: sum(e["cost"] or 0 for e in model.explain().ops)
-        + sum(c["cost"] for c in model.explain().conversions)
+        name: sum(e["estimate"] or 0 for e in model.explain().ops)
+        + sum(c["estimate"] for c in model.explain().conversions)
         for name, model in models.items()
     }
     conversions = {name: len(model.explain().conversions) for name, model in models.items()}
