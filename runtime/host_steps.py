@@ -31,9 +31,9 @@ class HostStep:
     """The specs of the outputs, on which other steps rely; None if any are acceptable."""
 
     def at(self, values: Mapping[str, int]) -> HostStep:
-        """Return the step for values of the symbols."""
+        """Return the step for values of the symbols. Those that it defines remain in its specs."""
         settings = {name: _numbers(setting, values) for name, setting in self.settings.items()}
-        specs = None if self.specs is None else tuple(spec.at(values) for spec in self.specs)
+        specs = None if self.specs is None else tuple(spec.within(values) for spec in self.specs)
         return replace(self, settings=settings, specs=specs)
 
 
@@ -79,7 +79,7 @@ def _host(step: HostStep, inputs: Sequence[Array]) -> list[Array]:
             f"the kernel {step.kernel!r} raised {type(error).__name__}: {error}",
             where=f"node {step.node!r}",
         ) from error
-    if step.specs is not None and [r.shape for r in results] != [s.shape for s in step.specs]:
+    if step.specs is not None and not _have_shapes(results, step.specs):
         raise ExecutionError(
             f"the kernel {step.kernel!r} returns other shapes than it must",
             where=f"node {step.node!r}",
@@ -87,3 +87,18 @@ def _host(step: HostStep, inputs: Sequence[Array]) -> list[Array]:
             found=", ".join(str(result.shape) for result in results),
         )
     return results
+
+
+def _have_shapes(results: Sequence[Array], specs: Sequence[TensorSpec]) -> bool:
+    """Return whether results have the shapes of specs. Symbols stand for any sizes, but the same
+    symbol for equal ones."""
+    if [result.shape for result in results] == [spec.shape for spec in specs]:
+        return True
+    found: dict[Size, int] = {}
+    for result, spec in zip(results, specs, strict=True):
+        if result.ndim != len(spec.shape):
+            return False
+        for n, size in zip(result.shape, spec.shape, strict=True):
+            if (found.setdefault(size, n) if isinstance(size, Expr) else size) != n:
+                return False
+    return True

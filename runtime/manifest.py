@@ -24,7 +24,13 @@ from tessella.runtime.rest import FUNCTIONS, Interface, Step
 from tessella.runtime.scan import Loop
 from tessella.runtime.signature import ValueInfo, fits
 from tessella.runtime.specs import Constant, TensorSpec
-from tessella.runtime.symbols import Dimension, ElementSymbol
+from tessella.runtime.symbols import (
+    DefinedSymbol,
+    Dimension,
+    ElementSymbol,
+    GivenSymbol,
+    SymbolSource,
+)
 from tessella.runtime.texts import STRING
 from tessella.support.sizes import Expr, Size, Symbol, bounds_of, symbols_of
 
@@ -65,7 +71,7 @@ class ProgramRecord:
     """Indices into the artifact's table of weights."""
     nodes: Mapping[int, tuple[str, ...]]
     calls: tuple[CallEvent, ...]
-    symbols: tuple[Dimension | ElementSymbol, ...]
+    symbols: tuple[SymbolSource, ...]
 
 
 @dataclass(frozen=True)
@@ -206,10 +212,12 @@ def _verify_entry(model: ModelRecord, weights: Sequence[Blob], entry: ProgramEnt
         given = entry.rest.returned
     _require(len(program.results) == len(given), "a program gives other outputs")
     for each in program.symbols:
-        _require(each.input < len(taken), "a symbol is in no input")
-        sizes, at = _sizes_of(entry, each, taken[each.input])
-        is_symbol = at < len(sizes) and sizes[at] == each.symbol.size
-        _require(is_symbol, "a symbol is no dimension of an input, and no element")
+        if isinstance(each, Dimension | ElementSymbol):
+            _require(each.input < len(taken), "a symbol is in no input")
+            sizes, at = _sizes_of(entry, each, taken[each.input])
+            is_symbol = at < len(sizes) and sizes[at] == each.symbol.size
+            _require(is_symbol, "a symbol is no dimension of an input, and no element")
+        _require(not isinstance(each, GivenSymbol), "a symbol of a program is given by no loop")
     _verify_program(program, weights, entry.image)
 
 
@@ -276,18 +284,49 @@ def _verify_program(
     _require(all(i < len(weights) for i in program.weights), "a program reads no weight")
     table = [weights[i] for i in program.weights]
     known = set(range(program.inputs))
-    symbols = {each.symbol for each in program.symbols}
-    for number, constant in program.constants.items():
+    every = {each.symbol for each in program.symbols}
+    _require(len(every) == len(program.symbols), "a symbol has two values")
+    defined = [each for each in program.symbols if isinstance(each, DefinedSymbol)]
+    symbols = every - {each.symbol for each in defined}
+    constants = dict(program.constants)
+    for constant in constants.values():
         _require(constant.slot < len(table), "a constant is no weight")
-        _verify_constant(constant.spec, table[constant.slot].size, symbols)
-        _define(known, [number])
+        _verify_constant(constant.spec, table[constant.slot].size, every)
+    _define_constants(known, constants, symbols)
     for step in program.steps:
         _require(known.issuperset(step.inputs), "a step reads what no step before it gives")
         _define(known, step.outputs)
+        own = [each for each in defined if each.value in step.outputs]
+        for each in own:
+            _verify_defined(step, each, symbols)
+        symbols = symbols | {each.symbol for each in own}
         _verify_step(step, weights, image, symbols)
+        _define_constants(known, constants, symbols)
+    _require(symbols == every, "a symbol is defined by no step")
     _require(known.issuperset(program.results), "a result is computed by no step")
     # values are stored in a list, at their numbers
     _require(max(known, default=0) < 2 * len(known) + 64, "values have numbers that are too large")
+
+
+def _verify_defined(
+    step: NativeStep | HostStep | ScanRecord, defined: DefinedSymbol, symbols: Set[Symbol]
+) -> None:
+    specs = step.specs if isinstance(step, HostStep) else None
+    _require(specs is not None and len(specs) == len(step.outputs), "a step cannot define symbols")
+    shape = (specs or ())[step.outputs.index(defined.value)].shape
+    is_size = defined.axis < len(shape) and shape[defined.axis] == defined.symbol.size
+    _require(is_size, "a defined symbol is no dimension of a result")
+    _verify_sizes([defined.most], symbols)
+
+
+def _define_constants(
+    known: set[int], constants: dict[int, Constant], symbols: Set[Symbol]
+) -> None:
+    """Define the constants whose shapes are known, and remove them from ``constants``."""
+    numbers = [i for i, each in constants.items() if symbols_of(each.spec.shape) <= symbols]
+    for number in numbers:
+        del constants[number]
+    _define(known, numbers)
 
 
 def _define(known: set[int], numbers: Sequence[int]) -> None:

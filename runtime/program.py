@@ -6,7 +6,9 @@ numbered: the inputs first, then the results of steps. The weights are arrays of
 which other programs may read too.
 
 A program may have symbols. Their values come with each call, from the shapes or the elements of its
-inputs. The shapes of its values and the sizes of its memory are then expressions of them.
+inputs. The shapes of its values and the sizes of its memory are then expressions of them. A step
+may define symbols too: dimensions of its results, which only running it determines. The program
+then runs in stretches, each of which begins where symbols become known.
 """
 
 from __future__ import annotations
@@ -37,11 +39,11 @@ from tessella.runtime.image import Library
 from tessella.runtime.pool import CONTEXT, CONTEXT_SLOTS, LINE, POOL, Team
 from tessella.runtime.scan import Loop
 from tessella.runtime.specs import Constant, TensorSpec
-from tessella.runtime.symbols import Dimension, ElementSymbol
+from tessella.runtime.symbols import DefinedSymbol, Dimension, ElementSymbol, SymbolSource
 from tessella.runtime.watch import Watch
 from tessella.support.decisions import known
 from tessella.support.errors import ExecutionError, InternalError, ResourceError
-from tessella.support.sizes import Size, value_of
+from tessella.support.sizes import Size, symbols_of, value_of
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -149,7 +151,7 @@ class Program:
     """A receiver of reports on the runs of the program: see ``recorded``."""
     workspaces: Workspaces = field(default_factory=Workspaces)
     """Memory for calls, which other programs may use too."""
-    symbols: tuple[Dimension | ElementSymbol, ...] = ()
+    symbols: tuple[SymbolSource, ...] = ()
     """The program's symbols, in the order in which native code reads their values."""
     pointers: ctypes.Array[ctypes.c_void_p] | None = None
     """The addresses of the weights, for native code. They are computed unless the program is a
@@ -160,8 +162,10 @@ class Program:
             addresses = map(address, self.weights)
             self.pointers = (ctypes.c_void_p * len(self.weights))(*addresses)
         self._sized: dict[tuple[int, ...], _Sized] = {}
-        self._key = object()
-        """The key of the program's frames in workspaces."""
+        self._stretches = _stretches(self)
+        self._from_inputs = tuple(
+            each for each in self.symbols if isinstance(each, Dimension | ElementSymbol)
+        )
         known = [*self.constants, *(i for step in self.steps for i in step.outputs)]
         self._count = max([self.inputs - 1, *known]) + 1
         self.kept: dict[int, Memory] = {}
@@ -187,7 +191,7 @@ class Program:
         Other results are new arrays. Raises ExecutionError for values that cannot be computed with,
         such as an index out of range, and ResourceError if memory is short.
         """
-        sizes = tuple([each.of(arrays) for each in self.symbols])
+        sizes = tuple([each.of(arrays) for each in self._from_inputs])
         return self.run_for(sizes, arrays, threads, out)
 
     def run_for(
@@ -197,13 +201,13 @@ class Program:
         threads: int = 1,
         out: Sequence[Array | None] = (),
     ) -> list[Array]:
-        """Return the results, as ``run`` does, for given values of the symbols. The specialisation
-        of the program for these values is cached."""
-        sized = self._sized.get(sizes) or self._new_sizes(sizes)
+        """Return the results, as ``run`` does, for given values of the symbols that no step
+        defines. The specialisation of the program for these values is cached."""
+        first, *others = self._stretches
+        sized = self._sized.get(sizes) or self._new_sizes(first, sizes)
         values = sized.values.copy()
         values[: self.inputs] = arrays
-        if out:
-            self._place(values, out, sized)
+        taken = [*arrays]
         workspaces = self.workspaces
         free = workspaces.free  # kept, as another thread may replace ``workspaces.free``
         try:
@@ -211,16 +215,19 @@ class Program:
         except IndexError:
             workspace = Workspace()
         try:
-            frame = workspace.frames.get(self._key)
-            if frame is None:
-                frame = workspace.frame(self._key, functools.partial(_Frame, self))
             team = POOL.team(threads, self.library) if threads > 1 and self._is_shared else None
-            for step in frame.steps(self, sized, workspace, team):
-                step.run(values)
+            self._run(first, sized, values, out, workspace, team)
+            for stretch in others:
+                taken += sized.fixed.values()
+                sizes = (*sizes, *stretch.found(values, sized.symbols))
+                sized = self._sized.get(sizes) or self._new_sizes(stretch, sizes)
+                for i in sized.fixed:
+                    values[i] = sized.values[i]
+                self._run(stretch, sized, values, out, workspace, team)
             results = [*map(values.__getitem__, self.results)]
             if self._apart:
                 return results
-            taken = [*arrays, *sized.fixed.values(), *(array for array in out if array is not None)]
+            taken += [*sized.fixed.values(), *(array for array in out if array is not None)]
             return self._owned(results, taken, out, workspace)
         except MemoryError as error:
             raise ResourceError(f"there is not enough memory: {error}") from error
@@ -232,6 +239,24 @@ class Program:
             workspaces.left -= 1
             if workspaces.left <= 0:
                 workspaces.shrink()
+
+    def _run(
+        self,
+        stretch: _Stretch,
+        sized: _Sized,
+        values: list[Any],
+        out: Sequence[Array | None],
+        workspace: Workspace,
+        team: Team | None,
+    ) -> None:
+        """Run the steps of a stretch for the sizes ``sized``."""
+        if out:
+            self._place(values, out, sized)
+        frame = workspace.frames.get(stretch.key)
+        if frame is None:
+            frame = workspace.frame(stretch.key, functools.partial(_Frame, self, stretch))
+        for step in frame.steps(self, sized, workspace, team):
+            step.run(values)
 
     def release(self) -> None:
         """Free the memory that calls of this program, and of the programs in its loops, reuse.
@@ -253,19 +278,22 @@ class Program:
         )
         return replace(self, steps=tuple(steps), recorder=recorder)
 
-    def _new_sizes(self, sizes: tuple[int, ...]) -> _Sized:
-        """Specialise the program for values of its symbols, and cache the result."""
+    def _new_sizes(self, stretch: _Stretch, sizes: tuple[int, ...]) -> _Sized:
+        """Specialise a stretch of the program for values of the symbols that are known when it
+        begins, and cache the result."""
         if len(self._sized) >= MAX_SIZES:
             self._sized.clear()
-        names = (each.symbol.name for each in self.symbols)
+        names = (each.symbol.name for each in stretch.symbols)
         known = dict(zip(names, sizes, strict=True))
-        fixed = {i: c.at(known).array(self.weights) for i, c in self.constants.items()}
+        own = ((i, self.constants[i]) for i in stretch.constants)
+        fixed = {i: constant.at(known).array(self.weights) for i, constant in own}
         values: list[Any] = [None] * self._count
         for i, array in fixed.items():
             # Native code assumes row-major memory; arrays of equal elements have strides of 0.
             values[i] = np.require(array, None, ["C", "A"]) if i in self._read else array
-        steps = tuple(step.at(known) for step in self.steps) if self.symbols else self.steps
-        found = self._sized[sizes] = _Sized(sizes, known, steps, values, fixed)
+        steps = tuple(step.at(known) for step in stretch.steps) if known else stretch.steps
+        numbers = tuple([known.get(each.symbol.name, 0) for each in self.symbols])
+        found = self._sized[sizes] = _Sized(sizes, numbers, known, steps, values, fixed)
         return found
 
     @property
@@ -317,14 +345,57 @@ class Program:
         return owned
 
 
+@dataclass(frozen=True, eq=False)
+class _Stretch:
+    """The steps of a program that run once the symbols before them are known, up to the step that
+    defines further ones."""
+
+    steps: tuple[Step, ...]
+    symbols: tuple[SymbolSource, ...]
+    """The known symbols, in the order in which they become known."""
+    defined: tuple[DefinedSymbol, ...]
+    """The symbols that the step before this stretch defines: the last ones of ``symbols``."""
+    constants: Sequence[int]
+    """The numbers of the constants whose shapes become known where the stretch begins."""
+    key: object = field(default_factory=object)
+    """The key of the frames of this stretch in workspaces."""
+
+    def found(self, values: Sequence[Any], known: Mapping[str, int]) -> list[int]:
+        """Return the values of the symbols that become known where the stretch begins."""
+        return [each.of(values, known) for each in self.defined]
+
+
+def _stretches(program: Program) -> list[_Stretch]:
+    """Divide a program after each step that defines symbols."""
+    defined = [each for each in program.symbols if isinstance(each, DefinedSymbol)]
+    symbols = tuple(each for each in program.symbols if not isinstance(each, DefinedSymbol))
+    left = dict(program.constants)
+    found: list[_Stretch] = []
+    own: tuple[DefinedSymbol, ...] = ()
+    start = 0
+    for stop, step in enumerate((*program.steps, None), 1):
+        new = () if step is None else tuple(d for d in defined if d.value in step.outputs)
+        if new or step is None:
+            known = {each.symbol for each in symbols}
+            constants = [i for i, c in left.items() if symbols_of(c.spec.shape) <= known]
+            found.append(_Stretch(program.steps[start:stop], symbols, own, constants))
+            left = {i: c for i, c in left.items() if i not in constants}
+            start, symbols, own = stop, (*symbols, *new), new
+    return found
+
+
 @dataclass(eq=False)
 class _Sized:
-    """A program specialised for values of its symbols; without symbols, the program as it is."""
+    """A stretch of a program, specialised for values of the known symbols; without symbols, the
+    stretch as it is."""
 
     sizes: tuple[int, ...]
-    """The values of the symbols, in the order in which native code reads them."""
+    """The values of the known symbols, in the order in which they become known."""
+    numbers: tuple[int, ...]
+    """The values of all symbols, in the order in which native code reads them; 0 for those that
+    later steps define."""
     symbols: Mapping[str, int]
-    """The values of the symbols, by name."""
+    """The values of the known symbols, by name."""
     steps: tuple[Step, ...]
     values: list[Any]
     """The values of the program by number: constants, and None for values that a run computes."""
@@ -355,9 +426,11 @@ class _Sized:
 
 
 class _Frame:
-    """The steps of a program, bound to sizes and to the workspace that holds the frame."""
+    """The steps of a stretch of a program, bound to sizes and to the workspace that holds the
+    frame."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, stretch: _Stretch) -> None:
+        self._stretch = stretch
         self._team: Team | None = None
         self._sized: _Sized | None = None
         self._numbers = (ctypes.c_int64 * len(program.symbols))()
@@ -371,8 +444,7 @@ class _Frame:
     def steps(
         self, program: Program, sized: _Sized, workspace: Workspace, team: Team | None
     ) -> Sequence[Bound]:
-        """Return the bound steps of the program for the sizes ``sized``, which use the workspace
-        and the team."""
+        """Return the bound steps for the sizes ``sized``, which use the workspace and the team."""
         is_resized, threads = sized is not self._sized, 1 if team is None else team.threads
         if is_resized or team is not self._team:
             self._sized, self._size = None, sized.arena_bytes(threads)
@@ -390,17 +462,18 @@ class _Frame:
         return self._steps
 
     def _resize(self, sized: _Sized, workspace: Workspace, recorder: RunObserver | None) -> None:
-        self._numbers[:] = sized.sizes
+        self._numbers[:] = sized.numbers
         if recorder is not None and sized.symbols:
             recorder.resize(sized.symbols)
         for i, step in enumerate(sized.steps):
             self._bound[i].resize(step, sized, workspace)
 
     def _bind(self, program: Program, arena: int) -> None:
-        self._bound = [self._call(program, step, arena) for step in program.steps]
+        steps = self._stretch.steps
+        self._bound = [self._call(program, step, arena) for step in steps]
         self._steps, recorder = self._bound, program.recorder
         if recorder is not None:
-            pairs = zip(self._bound, program.steps, strict=True)
+            pairs = zip(self._bound, steps, strict=True)
             self._steps = [recorder.watched(bound, step) for bound, step in pairs]
 
     def _new_contexts(self, threads: int, recorder: RunObserver | None) -> Array:
@@ -539,7 +612,7 @@ class _ScanCall:
     def resize(self, step: Step, sized: _Sized, workspace: Workspace) -> None:
         assert isinstance(step, ScanStep)
         self.step = step
-        self.sizes = tuple(sized.symbols[each.symbol.name] for each in step.body.symbols)
+        self.sizes = tuple(sized.symbols.get(each.symbol.name, 0) for each in step.body.symbols)
 
     def run(self, values: list[Any]) -> None:
         inputs = [values[i] for i in self.step.inputs]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tessella.runtime.elements import of_bytes
 from tessella.support.decisions import known_all
-from tessella.support.sizes import Size, value_of
+from tessella.support.sizes import Size, value_of, with_symbols
 
 Array = npt.NDArray[Any]
 
@@ -31,6 +31,10 @@ class TensorSpec:
     def at(self, values: Mapping[str, int]) -> TensorSpec:
         """Return shape and dtype for values of the symbols."""
         return TensorSpec(tuple(value_of(size, values) for size in self.shape), self.dtype)
+
+    def within(self, values: Mapping[str, int]) -> TensorSpec:
+        """Return shape and dtype for values of some symbols. Other symbols remain."""
+        return TensorSpec(tuple(with_symbols(size, values) for size in self.shape), self.dtype)
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,15 @@
-"""The inputs from which a program reads the values of its symbols."""
+"""The values from which a program reads its symbols: inputs, and results of steps."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy.typing as npt
 
-from tessella.support.errors import InputError
-from tessella.support.sizes import Symbol
+from tessella.support.errors import ExecutionError, InputError
+from tessella.support.sizes import Size, Symbol, value_of
 
 Array = npt.NDArray[Any]
 
@@ -51,3 +51,42 @@ class ElementSymbol:
             found=str(value),
             hint="no thread may write to an input until the call returns",
         )
+
+
+@dataclass(frozen=True)
+class DefinedSymbol:
+    """A symbol that a step defines: a dimension of one of its results, which only running the step
+    determines."""
+
+    symbol: Symbol
+    value: int
+    """The number of the result among the values of the program."""
+    axis: int
+    most: Size
+    """The upper bound, which may depend on symbols that are known before the step runs."""
+
+    def of(self, values: Sequence[Any], known: Mapping[str, int]) -> int:
+        """Return the symbol's value, after the step has run, for the known values of others.
+
+        Raises ExecutionError for a value out of bounds, for which the program was not compiled.
+        """
+        size, symbol = values[self.value].shape[self.axis], self.symbol
+        most = min(symbol.high, value_of(self.most, known))
+        if symbol.low <= size <= most:
+            return size
+        raise ExecutionError(
+            f"the size {symbol} is out of its bounds",
+            expected=f"from {symbol.low} to {most}",
+            found=str(size),
+        )
+
+
+@dataclass(frozen=True)
+class GivenSymbol:
+    """A symbol of the body of a loop, whose value the loop passes to each iteration."""
+
+    symbol: Symbol
+
+
+SymbolSource = Dimension | ElementSymbol | DefinedSymbol | GivenSymbol
+"""Where a program reads the value of a symbol."""

@@ -45,7 +45,7 @@ from tessella.runtime.host_steps import HostStep
 from tessella.runtime.image import Library
 from tessella.runtime.program import NativeStep, Program, ScanStep, Step
 from tessella.runtime.specs import Constant, TensorSpec
-from tessella.runtime.symbols import Dimension, ElementSymbol
+from tessella.runtime.symbols import Dimension, ElementSymbol, GivenSymbol, SymbolSource
 from tessella.runtime.weights import WeightStore
 from tessella.support import deadline
 from tessella.support.conditions import UndecidedSizeError
@@ -291,15 +291,17 @@ class _Assembler:
             code=self.library,
         )
 
-    def _symbols(self) -> tuple[Dimension | ElementSymbol, ...]:
+    def _symbols(self) -> tuple[SymbolSource, ...]:
         """Return the module's symbols, each with the dimension or element of @main's inputs that is
-        its value.
+        its value. A loop gives them to its body.
 
         Raises UndecidedSizeError if a symbol is not the size of a dimension or the value of an
         element.
         """
         found: dict[Size, tuple[type[Dimension | ElementSymbol], int, int]] = {}
         main = main_function(self.module)
+        if self.function is not main:
+            return tuple(map(GivenSymbol, symbols_in(self.module)))
         for i, argument in enumerate(main.body.block.args):
             for axis, size in enumerate(shape_of(argument)):
                 found.setdefault(size, (Dimension, i, axis))

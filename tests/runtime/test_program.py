@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import FrameType
 
 import numpy as np
@@ -11,10 +13,14 @@ import pytest
 
 from tessella.runtime import host
 from tessella.runtime.host_steps import HostStep
-from tessella.runtime.program import _SEGMENT, NativeStep, Program
+from tessella.runtime.pool import CONTEXT
+from tessella.runtime.program import _SEGMENT, NativeStep, Program, Step
 from tessella.runtime.sharing import packed
 from tessella.runtime.specs import Constant, TensorSpec
-from tests.native import Placed
+from tessella.runtime.symbols import DefinedSymbol, Dimension
+from tessella.support.errors import ExecutionError
+from tessella.support.sizes import Size, Symbol
+from tests.native import Array, Placed
 
 
 def reshaped(*constants: np.ndarray) -> Program:
@@ -81,3 +87,84 @@ def test_what_a_signal_handler_raises_in_a_kernel_of_numpy(monkeypatch: pytest.M
             reshaped().run([np.arange(6)])
     finally:
         signal.signal(signal.SIGUSR1, before)
+
+
+K, ROOM = Symbol("k", 0, 1 << 20), Symbol("room", 1, 1 << 20)
+
+
+def defining(
+    kernel: str,
+    *later: Step,
+    most: Size = ROOM.size,
+    constants: Mapping[int, Constant] | None = None,
+    weights: Sequence[Array] = (),
+    code: Placed | None = None,
+) -> Program:
+    """A program of a step that defines the size k of its result, and later steps."""
+    spec = TensorSpec((K.size,), np.dtype(np.int64))
+    first = HostStep(kernel, "finds", (0,), (1,), {}, (spec,))
+    symbols = Dimension(ROOM, 0, 0), DefinedSymbol(K, 1, 0, most)
+    return Program(1, (first, *later), (2,), constants or {}, weights, code=code, symbols=symbols)
+
+
+@pytest.fixture
+def positive(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A kernel that returns the positive elements."""
+    monkeypatch.setitem(host.KERNELS, "positive", lambda x: x[x > 0])
+    return "positive"
+
+
+def test_a_step_defines_a_size_that_later_steps_read(positive: str) -> None:
+    shape = {"shape": (2, K.size)}
+    spec = TensorSpec((2, K.size), np.dtype(np.int64))
+    program = defining(positive, HostStep("nn.expand", "e", (1,), (2,), shape, (spec,)))
+    for x in ([1, -2, 3], [-1], [5, 6, 7], [1, -2, 3]):
+        (y,) = program.run([np.array(x)])
+        np.testing.assert_array_equal(y, [[each for each in x if each > 0]] * 2)
+
+
+def test_native_code_reads_a_size_that_a_step_defines(positive: str) -> None:
+    def write(contexts: int, inputs: int, outputs: int, *rest: int) -> None:
+        """Store the values of the symbols into the last two elements of the result."""
+
+        def pointer(address: int) -> int:
+            return ctypes.c_int64.from_address(address).value
+
+        room, k = (ctypes.c_int64 * 2).from_address(pointer(contexts + 8 * CONTEXT.index("sizes")))
+        target = (ctypes.c_int64 * (k + 2)).from_address(pointer(outputs))
+        target[k:] = [room, k]
+
+    function = _SEGMENT(write)
+    entry = ctypes.cast(function, ctypes.c_void_p).value
+    assert entry is not None
+    spec = TensorSpec((K.size + 2,), np.dtype(np.int64))
+    step = NativeStep("write", 64 * K.size, (1,), (2,), (spec,))
+    program = defining(positive, step, code=Placed(entry))
+    for x in ([1, -2, 3], [-1], [5, 6, 7]):
+        (y,) = program.run([np.array(x)])
+        k = sum(each > 0 for each in x)
+        assert (y.shape, [*y[-2:]]) == ((k + 2,), [len(x), k])
+
+
+def test_a_constant_has_a_size_that_a_step_defines(positive: str) -> None:
+    spec = TensorSpec((K.size,), np.dtype(np.int64))
+    add = HostStep("nn.add", "a", (1, 3), (2,), {}, (spec,))
+    weights = packed([np.full(1, 10)])
+    program = defining(positive, add, constants={3: Constant(0, spec)}, weights=weights)
+    for x in ([1, -2, 3], [-1], [4]):
+        np.testing.assert_array_equal(program.run([np.array(x)])[0], [n + 10 for n in x if n > 0])
+
+
+def test_a_defined_size_is_within_its_bounds(positive: str) -> None:
+    program = defining(positive, HostStep("nn.neg", "n", (1,), (2,), {}), most=ROOM.size - 1)
+    assert len(program.run([np.array([1, 0])])[0]) == 1
+    with pytest.raises(ExecutionError, match="from 0 to 1\n  found: 2"):
+        program.run([np.array([1, 2])])
+
+
+def test_a_result_that_no_later_step_reads_defines_a_size(positive: str) -> None:
+    program = replace(defining(positive), results=(1, 1))
+    for _ in range(2):
+        first, second = program.run([np.array([1, 0, 2])])
+        first[:] = 0
+        np.testing.assert_array_equal(second, [1, 2])
