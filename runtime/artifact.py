@@ -23,10 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella.runtime.arena import ALIGNMENT
-from tessella.runtime.device_steps import CopyStep, DeviceStep
 from tessella.runtime.elements import bytes_of
 from tessella.runtime.events import Work
-from tessella.runtime.host_steps import HostStep
 from tessella.runtime.image import Image, Library
 from tessella.runtime.manifest import (
     FORMAT,
@@ -38,11 +36,12 @@ from tessella.runtime.manifest import (
     ProgramRecord,
     RestRecord,
     ScanRecord,
+    StepRecord,
     SubprogramRecord,
     codes_of,
     verify,
 )
-from tessella.runtime.program import NativeStep, Program, ScanStep, Step
+from tessella.runtime.program import Program, ScanStep, Step
 from tessella.runtime.records import decoded, encoded
 from tessella.runtime.rest import Interface, Rest
 from tessella.runtime.signature import ValueInfo
@@ -98,8 +97,6 @@ class CompiledSubprogram:
     interface: Interface
     models: Sequence[CompiledModel] = ()
 
-
-StoredStep = NativeStep | HostStep | CopyStep | DeviceStep | ScanRecord
 
 Keep = Callable[[Array], str]
 """A function that stores an array of bytes outside the artifact and returns its SHA-256."""
@@ -179,7 +176,7 @@ class _Writer:
             program.symbols,
         )
 
-    def _step(self, step: Step) -> StoredStep:
+    def _step(self, step: Step) -> StepRecord:
         if isinstance(step, ScanStep):
             body = self._program(step.body)
             return ScanRecord(body, step.loop, step.inputs, step.outputs, step.specs)
@@ -301,7 +298,7 @@ class Artifact:
             calls=record.calls,
         )
 
-    def _step(self, step: StoredStep, code: Library | None) -> Step:
+    def _step(self, step: StepRecord, code: Library | None) -> Step:
         if isinstance(step, ScanRecord):
             body = self._program(step.body, code)
             return ScanStep(body, step.loop, step.inputs, step.outputs, step.specs)

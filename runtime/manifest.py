@@ -59,12 +59,15 @@ class ScanRecord:
     specs: tuple[TensorSpec, ...]
 
 
+StepRecord = NativeStep | HostStep | CopyStep | DeviceStep | ScanRecord
+
+
 @dataclass(frozen=True)
 class ProgramRecord:
     """The record of a `Program`, without code and weights."""
 
     inputs: int
-    steps: tuple[NativeStep | HostStep | CopyStep | DeviceStep | ScanRecord, ...]
+    steps: tuple[StepRecord, ...]
     results: tuple[int, ...]
     constants: Mapping[int, Constant]
     weights: tuple[int, ...]
@@ -308,9 +311,7 @@ def _verify_program(
     _require(max(known, default=0) < 2 * len(known) + 64, "values have numbers that are too large")
 
 
-def _verify_defined(
-    step: NativeStep | HostStep | ScanRecord, defined: DefinedSymbol, symbols: Set[Symbol]
-) -> None:
+def _verify_defined(step: StepRecord, defined: DefinedSymbol, symbols: Set[Symbol]) -> None:
     specs = step.specs if isinstance(step, HostStep) else None
     _require(specs is not None and len(specs) == len(step.outputs), "a step cannot define symbols")
     shape = (specs or ())[step.outputs.index(defined.value)].shape
@@ -347,7 +348,7 @@ def _verify_sizes(sizes: Iterable[Size], symbols: Set[Symbol]) -> None:
 
 
 def _verify_step(
-    step: NativeStep | HostStep | CopyStep | DeviceStep | ScanRecord,
+    step: StepRecord,
     weights: Sequence[Blob],
     image: CodeRecord | None,
     symbols: Set[Symbol],

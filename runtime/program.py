@@ -163,9 +163,10 @@ class Program:
             self.pointers = (ctypes.c_void_p * len(self.weights))(*addresses)
         self._sized: dict[tuple[int, ...], _Sized] = {}
         self._stretches = _stretches(self)
-        self._from_inputs = tuple(
+        self.from_inputs = tuple(
             each for each in self.symbols if isinstance(each, Dimension | ElementSymbol)
         )
+        """The symbols whose values are in the inputs."""
         known = [*self.constants, *(i for step in self.steps for i in step.outputs)]
         self._count = max([self.inputs - 1, *known]) + 1
         self.kept: dict[int, Memory] = {}
@@ -191,7 +192,7 @@ class Program:
         Other results are new arrays. Raises ExecutionError for values that cannot be computed with,
         such as an index out of range, and ResourceError if memory is short.
         """
-        sizes = tuple([each.of(arrays) for each in self._from_inputs])
+        sizes = tuple([each.of(arrays) for each in self.from_inputs])
         return self.run_for(sizes, arrays, threads, out)
 
     def run_for(

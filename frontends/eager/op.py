@@ -85,7 +85,7 @@ class _PreparedAtPlaces(_Prepared):
     results: Sequence[tuple[Shape, PlaceAttr]]
 
     def run(self, operands: list[Any], threads: int) -> Any:
-        sizes = {each.symbol.name: each.of(operands) for each in self.program.symbols}
+        sizes = {each.symbol.name: each.of(operands) for each in self.program.from_inputs}
         for i, dtype in self.converted:
             operands[i] = convert(self.op, operands[i], dtype)
         memory = [x.memory if isinstance(x, PlacedArray) else x for x in operands]

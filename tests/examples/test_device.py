@@ -44,9 +44,9 @@ x = normal(64, 64)
 wanted = compile_source(network(64))(x)
 split = compile_source(network(64), places=["far/f32", "host"])
 close(split(x), wanted)
-copies = [c for c in split.explain().conversions if "far/f32/nchw" in (c["from"], c["to"])]
+copies = [c for c in split.explain().conversions if "far/f32/nchw" in (c["source"], c["target"])]
 assert [(c["op"], c["bytes"]) for c in copies] == [("place.copy", 64 * 64 * 4)] * 4, copies
-assert all(c["cost"] > 1e-5 for c in copies), copies
+assert all(c["estimate"] > 1e-5 for c in copies), copies
 ops = {e["op"]: e["place"].split("/")[0] for e in split.explain().ops}
 assert ops == {"nn.matmul": "far", "nn.relu": "far", "nn.softmax": "host"}, ops
 

@@ -172,7 +172,7 @@ def test_stages_and_files(tmp_path: Any) -> None:
         (InputError, "takes an array", "text", "any"),
         (InputError, "takes an array", object(), "any"),
         (OptionError, "unknown part 'gpu'", X, "gpu"),
-        (OptionError, f"lives on {CPU} or host", X, "cuda"),
+        (OptionError, f"lives on {CPU} or host", X, "opencl"),
         (OptionError, "of f32 stays f32", X, "any/i8"),
         (OptionError, "of i64 stays i64", [1], "any/f32"),
         (OptionError, "memory order", X, "any/any/image"),

@@ -129,7 +129,7 @@ def test_casts_are_explained() -> None:
     model = compile_source(FixedSource(exponentials), options=options)
     explained = model.explain()
     assert [op["storage"] for op in explained.ops] == ["bf16", "f32", "bf16", "bf16"]
-    casts = [(c["from"], c["to"]) for c in explained.conversions if c["op"] == "place.cast"]
+    casts = [(c["source"], c["target"]) for c in explained.conversions if c["op"] == "place.cast"]
     narrow, wide = f"{arch}/bf16/nchw", f"{arch}/f32/nchw"
     assert casts == [(wide, narrow), (narrow, wide), (wide, narrow), (narrow, wide)]
     assert f"not exp at {arch}/f32/nhwc" not in explained.why()
