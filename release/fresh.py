@@ -104,6 +104,15 @@ if __name__ == "__main__":
     digits = numpy.argmax(found, -1)
     assert (digits == data["labels"][:40]).mean() > 0.9
 """,
+    "opencl": """
+import numpy, pyopencl, tessella
+step = tessella.jit(lambda x: tessella.exp(x) + 1, places=["opencl/f32"])
+x = numpy.linspace(-1, 1, 12, dtype="float32")
+try:
+    numpy.testing.assert_allclose(step(x), numpy.exp(x) + 1, rtol=1e-6)
+except tessella.LibraryError as error:
+    assert "there is no OpenCL device" in str(error)
+""",
     "ray": """
 import numpy, ray, tessella.ray
 ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)

@@ -82,13 +82,18 @@ def licence(package: Distribution) -> str:
     stated += [text.removeprefix(_CLASSIFIER) for text in classifiers if _CLASSIFIER in text]
     for text in filter(None, stated):
         expression = _OLDER.get(text, text)
-        if identifiers(expression) <= ACCEPTED:
+        if is_accepted(expression):
             return expression
     raise LicenceError(f"{package.name}: none of {stated} is in release.licences.ACCEPTED")
 
 
-def identifiers(expression: str) -> set[str]:
-    """The licences and exceptions in an SPDX expression."""
+def is_accepted(expression: str) -> bool:
+    """Whether an SPDX expression, or one of its alternatives, has accepted licences alone."""
+    parts = [expression] if "(" in expression else expression.split(" OR ")
+    return any(_identifiers(part) <= ACCEPTED for part in parts)
+
+
+def _identifiers(expression: str) -> set[str]:
     return {*re.split(r"[\s()]+", expression)} - {"", "AND", "OR", "WITH"}
 
 

@@ -1,7 +1,8 @@
 """OpenCL as a device, by `pyopencl`.
 
 `TESSELLA_OPENCL` names the device by a part of its name; without it, the first one of the system is
-taken. The package `intel-opencl-rt` has a device that runs on the CPU.
+taken. The packages `pocl-binary-distribution` and `intel-opencl-rt` have devices that run on the
+CPU.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class OpenClDevice(Device):
                 "there is no OpenCL device",
                 expected=f"a device with {KNOBS.opencl!r} in its name" if KNOBS.opencl else None,
                 found=", ".join(each.name for each in listed) or "no driver",
-                hint="install a driver, such as the package intel-opencl-rt or pocl-opencl-icd",
+                hint="install a driver, such as the package pocl-binary-distribution",
             )
         return wanted[0]
 
