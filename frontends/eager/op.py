@@ -41,6 +41,7 @@ from tessella.frontends.eager.operands import (
     tensor_type_of,
 )
 from tessella.frontends.eager.placed import PlacedArray
+from tessella.frontends.eager.recorded import record, trace_of
 from tessella.frontends.eager.settings import OpSettings
 from tessella.frontends.emitter import Emitter
 from tessella.frontends.programs import MAX_PROGRAMS, FixedProgram, Lowered
@@ -132,8 +133,13 @@ class EagerOp:
         self.__doc__ = f"{name}{self.__signature__}\n\n{getdoc(kind)}"
 
     def __call__(self, *operands: Any, **settings: Any) -> Any:
-        """Run the op on operands; return its result, or a tuple of its results."""
+        """Run the op on operands; return its result, or a tuple of its results. In a traced
+        function, the op is recorded."""
         values = self._bound(operands, settings)
+        if (trace := trace_of(values)) is not None:
+            self._operands.check(values)
+            given = self._settings.convert(settings)
+            return record(trace, self._kind, values, self._settings, given)
         arrays, types = self._operands.read(values)
         given = self._settings.convert(settings)
         kind = self._kind, self._options, tuple(types), str(given)

@@ -238,6 +238,34 @@ def test_every_op_as_numpy_and_as_in_a_graph(name: str, monkeypatch: pytest.Monk
     assert [isinstance(s, HostStep) for s in program.steps] == [entry["kernel"] == "host"]
 
 
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", kinds())
+def test_every_op_in_a_traced_function(name: str) -> None:
+    kind, given = kinds()[name], example(kinds()[name])
+    step = tessella.jit(lambda *xs: getattr(ops, name)(*xs, **given.settings))
+    lowered = step.lower(*given.operands)
+    results = run(kind, *given.operands, **given.properties)
+    assert f"{kind.name} " in lowered.as_text()
+    found = [(info.dtype, info.shape) for info in lowered.outputs]
+    assert found == [(y.dtype.name, y.shape) for y in results]
+
+
+def test_ops_and_numpy_in_a_traced_function() -> None:
+    w = normal(6, 3, 3, 2)
+
+    @tessella.jit
+    def step(x: Array, shift: float) -> tuple[Array, Array]:
+        y = ops.relu(ops.conv(x, w, None, **CONV) + shift)
+        return ops.topk(ops.add(y, 1), k=2, axis=-1)
+
+    y = np.maximum(ops.conv(X, w, **CONV) + np.float32(0.5), 0)
+    close(step(X, 0.5), ops.topk(y + 1, k=2, axis=-1))
+    with pytest.raises(ShapeError, match="test_eager"):
+        tessella.jit(lambda x: ops.matmul(x, x))(normal(3, 4))
+    with pytest.raises(InputError, match="b is missing"):
+        tessella.jit(lambda x: ops.matmul(x))(normal(3, 4))
+
+
 def loaded(monkeypatch: pytest.MonkeyPatch) -> list[Program]:
     """The programs that are made from now on, with an empty table."""
     programs: list[Program] = []
