@@ -10,7 +10,8 @@
                      nn.consumed = ["nn.div@a", "nn.erf@b", "nn.add@c", "nn.mul@d", "nn.mul@e"]}
 
 The patterns are in ``passes/patterns``. They are tried from the last op to the first, which finds
-the largest match before its parts, and repeatedly until none matches.
+the largest match before its parts, and repeatedly until none matches. Those that are late wait for
+all others.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ class FusePatternsPass(FusionPass):
         patterns = [pattern.reading(weights) for pattern in self._chosen()]
         for function in functions(op):
             judge = self.judge()
+            _Fuser([p for p in patterns if not p.is_late], judge).run(function.body.block)
             _Fuser(patterns, judge).run(function.body.block)
             judge.record(function)
 

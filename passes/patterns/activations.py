@@ -124,5 +124,5 @@ PATTERNS = (
     Pattern("relu", op(ew.MaxOp, x, 0.0), becomes(ew.ReluOp, "x")),
     Pattern("leaky-relu", _LEAKY_RELU, _leaky_relu),
     Pattern("clip", _CLIP, _clip),
-    Pattern("scale-scale", _SCALES, _scale),
+    Pattern("scale-scale", _SCALES, _scale, is_late=True),
 )

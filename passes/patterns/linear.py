@@ -134,7 +134,9 @@ _KINDS = {MatmulOp: (), FcOp: ("b",)}
 def _scaled(kind: type[NnOp], *others: str) -> Pattern:
     scaled = Product((x,), scale="c")
     node = op(kind, scaled, AnyValue("w", where=_is_weight), *map(AnyValue, others), name="product")
-    return Pattern("scaled-operand", node, lambda m: _scale(m, *(m[name] for name in others)))
+    return Pattern(
+        "scaled-operand", node, lambda m: _scale(m, *(m[name] for name in others)), is_late=True
+    )
 
 
 def _scale(m: Match, *others: SSAValue) -> NnOp | None:

@@ -179,6 +179,9 @@ class Pattern(RewritePattern):
     others: tuple[Node, ...] = ()
     """Further roots, whose results are replaced together with that of ``root``. Each shares a value
     with the roots before it."""
+    is_late: bool = False
+    """Whether the pipeline tries the pattern only where no other one matches: it takes factors that
+    others look for."""
     weights: WeightStore = field(default_factory=WeightStore, compare=False, repr=False)
 
     def reading(self, weights: WeightStore) -> Pattern:

@@ -1,4 +1,4 @@
-// RUN: tessella-opt %s -p 'fuse-patterns{only="scaled-operand","products-of-one"}' --split-input-file | filecheck %s
+// RUN: tessella-opt %s -p 'fuse-patterns{only="scaled-operand","products-of-one","gelu-erf"}' --split-input-file | filecheck %s
 
 // A scale moves into constant weights.
 
@@ -32,6 +32,27 @@ func.func @not_scaled(%x: tensor<5x3xf32>, %v: tensor<3x4xf32>) -> (tensor<5x4xf
   %y = nn.matmul %s, %v : tensor<5x4xf32>
   %z = nn.matmul %t, %w : tensor<5x4xf32>
   func.return %y, %z, %t : tensor<5x4xf32>, tensor<5x4xf32>, tensor<5x3xf32>
+}
+
+// -----
+
+// The last factor of a gelu stays with it, although a product with constant weights could take it.
+
+// CHECK-LABEL: func.func @late
+// CHECK:         %g = nn.gelu %x
+// CHECK:         %y = nn.matmul %g, %w
+func.func @late(%x: tensor<5x3xf32>) -> tensor<5x4xf32> {
+  %w = nn.weight @w : tensor<3x4xf32>
+  %half = nn.splat 0.5 : f32 : tensor<f32>
+  %one = nn.splat 1.0 : f32 : tensor<f32>
+  %c = nn.splat 1.41421356 : f32 : tensor<f32>
+  %a = nn.div %x, %c : tensor<5x3xf32>
+  %e = nn.erf %a : tensor<5x3xf32>
+  %f = nn.add %e, %one : tensor<5x3xf32>
+  %h = nn.mul %x, %f : tensor<5x3xf32>
+  %g = nn.mul %h, %half : tensor<5x3xf32>
+  %y = nn.matmul %g, %w : tensor<5x4xf32>
+  func.return %y : tensor<5x4xf32>
 }
 
 // -----
