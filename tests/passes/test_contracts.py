@@ -152,8 +152,8 @@ func.func @main(%h: tensor<6xf32>, %x: tensor<4x6xf32>, %w: tensor<2xf32>) -> te
 }
 """
 MUTATIONS = {
-    "a call of nothing": (TILE, "call @k", "call @l", "no tile.kernel @l"),
-    "a call of a segment": (TILE, "call @k", "call @s", "no tile.kernel @s"),
+    "a call of nothing": (TILE, "call @k", "call @l", "no tile.kernel or device.kernel @l"),
+    "a call of a segment": (TILE, "call @k", "call @s", "no tile.kernel or device.kernel @s"),
     "a call with too few operands": (
         TILE,
         "call @k(%v, %w)",
@@ -233,7 +233,7 @@ MUTATIONS = {
     ),
     "a launch of other buffers": (LOOPS, "tensor<4x6xf32>", "tensor<4x7xf32>", "operands differ"),
     "a launch of integers": (LOOPS, "tensor<4x6xf32>", "tensor<4x6xi32>", "operands differ"),
-    "a call of no kernel": (LOOPS, "call @k", "call @l", "no rt.kernel @l"),
+    "a call of no kernel": (LOOPS, "call @k", "call @l", "no rt.kernel or device.kernel @l"),
     "a kernel with other inputs": (LOOPS, "@k(%x: memref<24", "@k(%x: memref<23", "the inputs"),
     "a kernel with other outputs": (LOOPS, "outs(%y: memref<24xf32>) sc", "outs() sc", "outputs"),
     "a kernel with other scratch": (LOOPS, "scratch(%t: memref<6", "scratch(%t: memref<7", "scrat"),

@@ -46,7 +46,7 @@ class Bound(Program):
 
 class Excluded(Program):
     name = "excluded"
-    excluded_devices = ("opencl", "cuda")
+    excluded_devices = ("opencl", "host")
 
 
 class Needy(Program):
@@ -85,8 +85,8 @@ def test_every_pass_of_ours_declares_its_kind(name: str) -> None:
 @pytest.mark.parametrize(
     "step, targets, reason",
     [
-        (CanonicalizePass, ["cuda"], None),
-        (Program, ["cuda"], None),
+        (CanonicalizePass, ["host"], None),
+        (Program, ["host"], None),
         (Bound, ["x86"], None),
         (Bound, ["arm", "opencl"], None),
         (Bound, ["arm", "host"], "it is for x86, opencl, and the places are on arm, host"),
@@ -156,10 +156,10 @@ def test_the_log_says_what_is_skipped(
     assert running(steps, [parse_place("arm")], named=["print-op-stats"]) == steps[1:]
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(KNOBS, "log_passes", True)
-    assert running(steps, [parse_place("cuda")], named=[]) == []
+    assert running(steps, [parse_place("host")], named=[]) == []
     assert capsys.readouterr().err.splitlines() == [
-        "bound is skipped: it is for x86, opencl, and the places are on cuda",
-        "excluded is skipped: it is not for cuda",
+        "bound is skipped: it is for x86, opencl, and the places are on host",
+        "excluded is skipped: it is not for host",
         "print-op-stats is skipped: it is a debug pass, and TESSELLA_DEBUG_PASSES does not name it",
     ]
 

@@ -327,22 +327,31 @@ def test_the_host_asked_for_first_is_no_fallback(strategy: str) -> None:
         assert (cumsum.kernel, cumsum.fallback) == ("host", None)
 
 
+@pytest.fixture
+def _devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Devices without generated kernels."""
+    for name in ("bare", "near"):
+        device = Plugin("test", name, "tests.bare_device:BARE", DEVICES)
+        monkeypatch.setitem(BUILT_IN, name, device)
+
+
 def far(op: type[NnOp] = nn.ReluOp, **changes: Any) -> Kernel:
-    return replace(Kernel("far", op, "opencl", (NCHW,), cost=constant_cost(1e-9)), **changes)
+    return replace(Kernel("far", op, "bare", (NCHW,), cost=constant_cost(1e-9)), **changes)
 
 
 @pytest.mark.parametrize("strategy", ["cost", "grade"])
 @pytest.mark.parametrize(
     "places, places_of_conv, fallback",
     [
-        (("opencl",), {"x86"}, "x86"),
-        (("opencl/f32/nchw", "opencl/f16"), {"x86"}, "x86"),
-        (("opencl", "host"), {"host"}, "host"),
-        (("opencl", "x86/i8"), {"host"}, "host"),
-        (("opencl", "x86/f32"), {"x86"}, None),
-        (("opencl", "any/f32"), {"x86"}, None),
+        (("bare",), {"x86"}, "x86"),
+        (("bare/f32/nchw", "bare/f16"), {"x86"}, "x86"),
+        (("bare", "host"), {"host"}, "host"),
+        (("bare", "x86/i8"), {"host"}, "host"),
+        (("bare", "x86/f32"), {"x86"}, None),
+        (("bare", "any/f32"), {"x86"}, None),
     ],
 )
+@pytest.mark.usefixtures("_devices")
 def test_a_device_falls_to_the_native_kernels_of_the_cpu(
     strategy: str, places: tuple[str, ...], places_of_conv: set[str], fallback: str | None
 ) -> None:
@@ -355,33 +364,37 @@ def test_a_device_falls_to_the_native_kernels_of_the_cpu(
     assert conv.fallback == fallback
 
 
+@pytest.mark.usefixtures("_devices")
 def test_what_the_cpu_lacks_falls_to_numpy() -> None:
     with registered(far()):
-        _, cumsum = pick(sums(), "opencl")
+        _, cumsum = pick(sums(), "bare")
     assert (cumsum.kernel, cumsum.fallback) == ("host", "host")
 
 
+@pytest.mark.usefixtures("_devices")
 def test_a_device_has_a_rule_for_what_it_lacks() -> None:
-    near = Kernel("near", nn.ConvOp, "cuda", (NCHW,), cost=constant_cost(1.0))
+    near = Kernel("near", nn.ConvOp, "near", (NCHW,), cost=constant_cost(1.0))
     with registered(far(), near):
         for falls_to, found in (
-            (("cuda", "cpu", "host"), "cuda"),
-            (("cpu", "cuda"), "x86"),
+            (("near", "cpu", "host"), "near"),
+            (("cpu", "near"), "x86"),
             (("host",), "host"),
             ((), "host"),
         ):
-            with registered_rules("opencl", DeviceRules(falls_to)):
-                _, conv, _ = pick(convolution(), "opencl")
+            with registered_rules("bare", DeviceRules(falls_to)):
+                _, conv, _ = pick(convolution(), "bare")
             assert conv.fallback == found
 
 
+@pytest.mark.usefixtures("_devices")
 def test_falls_from_a_device_can_be_refused() -> None:
     with registered(far()), pytest.raises(UnsupportedError) as caught:
-        pick(convolution(), "opencl", fallback="error")
+        pick(convolution(), "bare", fallback="error")
     (issue,) = caught.value.issues
     assert "conv at x86/f32/nhwc: a fallback (x86), and those are refused" in issue.reason
 
 
+@pytest.mark.usefixtures("_devices")
 def test_falls_are_warned_of_once_and_counted(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -392,13 +405,13 @@ def test_falls_are_warned_of_once_and_counted(
         a = g.op(nn.SigmoidOp, [g.op(nn.SigmoidOp, [g.op(nn.ReluOp, [g.inputs["x"]])])])
         return g.graph(g.op(nn.CumsumOp, [a], axis=1, exclusive=False, reverse=False))
 
-    options = make_options(places=["opencl/f32"], target="avx2")
+    options = make_options(places=["bare/f32"], target="avx2")
     with registered(far()), caplog.at_level(logging.WARNING, "tessella.compile"):
         lower(make(), options, stop="placed")
         text = str(explain(lower(make(), options, stop="placed").stages))
         pick(make(), "x86", "host")
     (message,) = caplog.messages
-    assert "opencl has no kernel for some ops" in message
+    assert "bare has no kernel for some ops" in message
     assert "nn.sigmoid (2, on x86), nn.cumsum (1, on host)" in message
     assert "fallbacks (x86 2, host 1):" in text
 
