@@ -85,6 +85,13 @@ test-aarch64: $(VENV)/.test ## code for AArch64: kernels and models in emulators
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --slow tests/kernels tests/codegen tests/lowering/test_threads.py \
 		tests/driver/test_targets.py tests/driver/test_qemu.py -k 'neon or aarch64 or qemu or spill' $(ARGS)
 
+.PHONY: test-scale
+test-scale: $(VENV)/.test-scale ## Dask, Ray and Spark on this machine; Java is installed with apt by root
+	@command -v java >/dev/null || { test "$$(id -u)" = 0 && apt-get update -qq && \
+		apt-get install -qq -y --no-install-recommends default-jre-headless; } || \
+		echo 'without java, Spark is left out'
+	$(BIN)/python -m pytest --slow tests/examples/test_clusters.py tests/tools/batch $(ARGS)
+
 .PHONY: format
 format: $(VENV)/.test ## put the source into its form
 	$(BIN)/ruff check --fix
