@@ -4,7 +4,7 @@
 #   TORCH=1             the tests of the PyTorch frontend too: installs PyTorch
 #   JOBS=3              processes that run tests: one more than cores, as each waits for LLVM at times
 #   BENCH=kernels       what is measured: models, kernels, ops, arrays, shapes, decode, calls, load,
-#                       compile, ship, picks, estimates, candidates, host, narrow, accuracy, regression
+#                       compile, ship, scale, picks, estimates, candidates, host, narrow, accuracy, regression
 #   ARGS='-k tile'      more arguments for pytest, the demo or the benchmark
 
 PYTHON ?= python3
