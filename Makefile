@@ -4,7 +4,7 @@
 #   TORCH=1             the tests of the PyTorch frontend too: installs PyTorch
 #   JOBS=3              processes that run tests: one more than cores, as each waits for LLVM at times
 #   BENCH=kernels       what is measured: models, kernels, ops, arrays, shapes, decode, calls, load,
-#                       compile, ship, picks, estimates, candidates, host, narrow, accuracy, regression
+#                       compile, ship, scale, picks, estimates, candidates, host, narrow, accuracy, regression
 #   ARGS='-k tile'      more arguments for pytest, the demo or the benchmark
 
 PYTHON ?= python3
@@ -84,6 +84,13 @@ test-aarch64: $(VENV)/.test ## code for AArch64: kernels and models in emulators
 		echo 'without qemu-aarch64 and aarch64-linux-gnu-gcc, whole programs are left out'
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --slow tests/kernels tests/codegen tests/lowering/test_threads.py \
 		tests/driver/test_targets.py tests/driver/test_qemu.py -k 'neon or aarch64 or qemu or spill' $(ARGS)
+
+.PHONY: test-scale
+test-scale: $(VENV)/.test-scale ## Dask, Ray and Spark on this machine; Java is installed with apt by root
+	@command -v java >/dev/null || { test "$$(id -u)" = 0 && apt-get update -qq && \
+		apt-get install -qq -y --no-install-recommends default-jre-headless; } || \
+		echo 'without java, Spark is left out'
+	$(BIN)/python -m pytest --slow tests/examples/test_clusters.py tests/tools/batch $(ARGS)
 
 .PHONY: format
 format: $(VENV)/.test ## put the source into its form

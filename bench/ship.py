@@ -67,7 +67,7 @@ def _run(contestant: str, file: Path, feeds: Path, count: int) -> tuple[float, i
     running = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) for _ in range(count)]
     lines = [process.stdout.readline() if process.stdout else "" for process in running]
     answered = all(lines)
-    memory = [_proportional(process.pid) for process in running] if answered else []
+    memory = [proportional_bytes(process.pid) for process in running] if answered else []
     for process in running:
         process.communicate()  # closes its standard input, which ends it
     if not answered:
@@ -75,7 +75,8 @@ def _run(contestant: str, file: Path, feeds: Path, count: int) -> tuple[float, i
     return max(json.loads(line)["answered"] for line in lines) - began, sum(memory)
 
 
-def _proportional(pid: int) -> int:
+def proportional_bytes(pid: int) -> int:
+    """Return the memory of a process, with its share of pages that others have too."""
     text = Path(f"/proc/{pid}/smaps_rollup").read_text()
     [line] = (line for line in text.splitlines() if line.startswith("Pss:"))
     return int(line.split()[1]) * 1024

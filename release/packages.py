@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
-DEVELOPMENT = frozenset({"bench", "docs", "release", "test", "test-torch"})
+DEVELOPMENT = frozenset({"bench", "docs", "release", "test", "test-scale", "test-torch"})
 """Extras for people who change tessella."""
 
 

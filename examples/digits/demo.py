@@ -1,12 +1,14 @@
 """Compile a network that reads handwritten digits, run it, and show what the compiler decided.
 
-    python examples/digits/demo.py
+    python examples/digits/demo.py [FILE.svg]
 
-It needs onnx (for the reference) and rich (for what it prints) besides tessella.
+The picture counts how often each digit is read as each other one. The program needs onnx (for the
+reference) and rich (for what it prints) besides tessella.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,6 +24,9 @@ from rich.table import Table
 from rich.text import Text
 
 import tessella
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from drawing import INK, WRONG, Drawing
 
 HERE = Path(__file__).parent
 MODEL = HERE / "digits.onnx"
@@ -52,6 +57,7 @@ def main() -> None:
     console.print(_results(logits, expected, labels, seconds))
     console.print(_kernels(model.explain().ops))
     console.print(_drawings(images, logits.argmax(axis=1), labels))
+    _confusion(logits.argmax(axis=1), labels).save(*sys.argv[1:])
 
 
 def _held_out() -> tuple[Images, Labels]:
@@ -124,6 +130,23 @@ def _drawing(image: Images, answer: int, label: int) -> Group:
     if answer == label:
         return Group(*rows, Text(f"read {answer}", style="green"))
     return Group(*rows, Text(f"read {answer}, is {label}", style="red"))
+
+
+def _confusion(answers: Labels, labels: Labels) -> Drawing:
+    """How often each digit, a row, is read as each digit, a column."""
+    drawing = Drawing(300, 300)
+    counts = np.zeros((10, 10), int)
+    np.add.at(counts, (labels, answers), 1)
+    drawing.squares(0.5 * counts / counts.max(), 40, 40, 24)
+    drawing.text("read as", 160, 16, anchor="middle")
+    for digit in range(10):
+        drawing.text(str(digit), 52 + 24 * digit, 34, anchor="middle")
+        drawing.text(str(digit), 30, 57 + 24 * digit, anchor="end")
+    for label, answer in np.argwhere(counts):
+        colour = INK if label == answer else WRONG
+        x, y = 52 + 24 * answer, 56 + 24 * label
+        drawing.text(str(counts[label, answer]), x, y, size=11, colour=colour, anchor="middle")
+    return drawing
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The edges of a digit, by a kernel in index notation.
 
-    python examples/tile/edges.py
+    python examples/tile/edges.py [FILE.svg]
 
 The Tile program sums products of pixels and weights over the window of each pixel: for changes to
 the right, and for changes downwards. Indices outside the image take no part.
@@ -8,12 +8,16 @@ the right, and for changes downwards. Indices outside the image take no part.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 import tessella
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from drawing import Drawing
 
 DIGITS = Path(__file__).parent.parent / "digits" / "heldout.npz"
 SHADES = " .:-=+*#%@"
@@ -35,11 +39,16 @@ def drawn(image: npt.NDArray[np.float32]) -> list[str]:
 
 
 def main() -> None:
-    """Print a digit, and its edges beside it."""
-    image = np.load(DIGITS)["images"][0].reshape(8, 8).astype(np.float32)
-    large = np.kron(image, np.ones((2, 2), np.float32))
-    for left, right in zip(drawn(large), drawn(edges(large, SOBEL)), strict=True):
+    """Print a digit and its edges beside it, and draw some more."""
+    images = np.kron(np.load(DIGITS)["images"][:6, 0], np.ones((1, 2, 2), np.float32))
+    found = [edges(image, SOBEL) for image in images]
+    for left, right in zip(drawn(images[0]), drawn(found[0]), strict=True):
         print(f"{left}   {right}")
+    drawing = Drawing(10 + 106 * len(images), 222)
+    for number, (image, edge) in enumerate(zip(images, found, strict=True)):
+        drawing.squares(image, 10 + 106 * number, 10, 6)
+        drawing.squares(edge / edge.max(), 10 + 106 * number, 116, 6)
+    drawing.save(*sys.argv[1:])
 
 
 if __name__ == "__main__":
