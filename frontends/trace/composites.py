@@ -103,3 +103,10 @@ _BINARY: Mapping[np.ufunc, Callable[[Any, Any], Any]] = {
 }
 
 COMPOSITES: Mapping[np.ufunc, Callable[..., Any]] = {**_UNARY, **_BINARY}
+
+OF_COMPLEX: Mapping[np.ufunc, Callable[..., Any]] = {
+    **{ufunc: COMPOSITES[ufunc] for ufunc in (np.positive, np.square, np.not_equal)},
+    # the absolute value of a finite number may be infinite
+    np.isfinite: lambda x: ~(np.isnan(x) | np.isinf(x)),
+}
+"""The composites of complex numbers."""
