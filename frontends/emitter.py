@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -84,8 +84,9 @@ class Emitter:
         type = tensor(element_type(dtype), shape)
         if element_of(type).is_complex:
             return self.constant(np.asarray(value, dtype)).expand(shape)
-        _check_fits(value, np.dtype(dtype))
-        return self.append(nn.SplatOp(value, type))[0]
+        number = cast(float, value)
+        _check_fits(number, np.dtype(dtype))
+        return self.append(nn.SplatOp(number, type))[0]
 
     def scalar(self, value: float | Size, dtype: npt.DTypeLike) -> Value:
         """Return a scalar tensor. ``value`` may be a symbolic size."""

@@ -31,8 +31,8 @@ def check(function: Callable[..., Any], *args: Any) -> None:
     for found, expected in zip(tessella.jit(function)(*args), wanted, strict=True):
         expected = np.asarray(expected)
         assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-        is_wide = expected.dtype in (np.complex128, np.float64)
-        np.testing.assert_allclose(found, expected, *((1e-12,) if is_wide else (2e-5, 2e-5)))
+        tolerance = 1e-12 if expected.dtype.name in ("complex128", "float64") else 2e-5
+        np.testing.assert_allclose(found, expected, tolerance, tolerance)
 
 
 def arithmetic(z: Any, y: Any) -> Sequence[Any]:
@@ -173,6 +173,6 @@ def test_a_real_array_stores_no_complex_numbers(value: Any) -> None:
 
 
 def test_results_that_are_numbers() -> None:
-    found = tessella.jit(lambda z: (z, 2j, np.complex64(1j)))(Z)
+    found: Any = tessella.jit(lambda z: (z, 2j, np.complex64(1j)))(Z)
     assert [x.dtype.name for x in found] == ["complex64", "complex128", "complex64"]
     assert found[1] == 2j
