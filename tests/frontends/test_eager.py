@@ -85,6 +85,8 @@ LINKS = np.array([1 << 2 | 1, 1 << 2, 2 << 2])
 
 SPECIAL: dict[type[NnOp], Example] = {
     **{op: Example((X,), {"alpha": 0.75}) for op in nn.OPS.values() if "alpha" in op.DEFAULTS},
+    # those of real numbers are no ops
+    **{nn.OPS[name]: Example((X + 1j * X[::-1],)) for name in ("real", "imag", "conj")},
     nn.OPS["acosh"]: Example((between(1, 9, 3, 5),)),
     nn.IsNanOp: Example((np.asarray([np.nan, np.inf, 0], np.float32),)),
     nn.IsInfOp: Example((np.asarray([np.nan, np.inf, 0], np.float32),)),
