@@ -7,6 +7,7 @@ from typing import Any, cast, get_args
 import numpy as np
 from xdsl.dialects.builtin import (
     AnyFloat,
+    ComplexType,
     IntegerType,
     MemRefType,
     Signedness,
@@ -51,6 +52,8 @@ def _attribute(element: Element) -> Attribute:
             return IntegerType(element.bits, Signedness.UNSIGNED)
         case "boolean":
             return IntegerType(1)
+        case "complex":
+            return ComplexType(cast(AnyFloat, _FLOATS[f"f{element.bits // 2}"]))
         case "string":
             return StringType()
         case _:
@@ -105,6 +108,12 @@ def is_float(type: Attribute) -> bool:
     """Return whether a type is a floating-point element type."""
     found = find_element(type)
     return found is not None and found.is_float
+
+
+def part_of(type: Attribute) -> Attribute:
+    """Return the element type of the real and imaginary parts of a complex element type, and any
+    other type unchanged."""
+    return type.element_type if isinstance(type, ComplexType) else type
 
 
 def is_unsigned(type: Attribute) -> bool:

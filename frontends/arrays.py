@@ -13,7 +13,7 @@ def as_array(value: Any) -> npt.NDArray[Any] | None:
     neither."""
     if type(value) is int:
         return np.asarray(value, np.int64) if -(1 << 63) <= value < 1 << 63 else None
-    if isinstance(value, bool | float | np.generic):
+    if isinstance(value, bool | float | complex | np.generic):
         return np.asarray(value)
     if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
         return np.asarray(value)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, SSAValue
 
 from tessella.dialects import nn
+from tessella.dialects.elements import element_of
 from tessella.dialects.nn.core import (
     PyValue,
     Tensor,
@@ -30,7 +31,6 @@ from tessella.dialects.nn.core import (
 from tessella.dialects.sizes import is_static
 from tessella.frontends.functions import clean
 from tessella.runtime.elements import converted, widened
-from tessella.runtime.texts import STRING
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size
@@ -77,12 +77,16 @@ class Emitter:
         return tuple(Value(self, value) for value in values)
 
     def splat(
-        self, value: float, shape: Sequence[Size] = (), dtype: npt.DTypeLike = np.float32
+        self, value: complex, shape: Sequence[Size] = (), dtype: npt.DTypeLike = np.float32
     ) -> Value:
         """Return a tensor whose elements all equal ``value``. Raises ShapeError for a number that
         the dtype cannot represent."""
-        _check_fits(value, np.dtype(dtype))
-        return self.append(nn.SplatOp(value, tensor(element_type(dtype), shape)))[0]
+        type = tensor(element_type(dtype), shape)
+        if element_of(type).is_complex:
+            return self.constant(np.asarray(value, dtype)).expand(shape)
+        number = cast(float, value)
+        _check_fits(number, np.dtype(dtype))
+        return self.append(nn.SplatOp(number, type))[0]
 
     def scalar(self, value: float | Size, dtype: npt.DTypeLike) -> Value:
         """Return a scalar tensor. ``value`` may be a symbolic size."""
@@ -92,11 +96,12 @@ class Emitter:
 
     def constant(self, array: Array, name: str = "constant") -> Value:
         """Return a tensor with the elements of an array. If the array has a single element, the
-        tensor is a splat, otherwise a weight. Strings are always a weight."""
-        if array.size == 1 and array.dtype != STRING:
+        tensor is a splat, otherwise a weight. Strings and complex numbers are always a weight."""
+        type = type_of(array)
+        if array.size == 1 and element_of(type).is_real:
             return self.splat(widened(array).reshape(-1)[0].item(), array.shape, array.dtype)
         symbol = self.weights.add(name, array)
-        return self.append(nn.WeightOp(symbol, type_of(array)))[0]
+        return self.append(nn.WeightOp(symbol, type))[0]
 
     def sizes(self, values: Sequence[Size]) -> Value:
         """Return a vector of int64 with these sizes, which may be symbolic."""
@@ -167,6 +172,11 @@ class Value:
     def is_float(self) -> bool:
         """True if the elements are floating-point numbers."""
         return is_float(self.ssa.type)
+
+    @property
+    def is_complex(self) -> bool:
+        """True if the elements are complex numbers."""
+        return element_of(self.ssa.type).is_complex
 
     def op(self, op: type[nn.NnOp], *others: Value | None, **properties: PyValue | None) -> Value:
         """Return the first result of an op on this value and the given others."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from xdsl.ir import Operation, SSAValue
 
 from tessella.dialects import nn
+from tessella.dialects.elements import element_of
 from tessella.frontends.convolution_gradients import (
     MOST_TAPS,
     WindowSettings,
@@ -76,6 +77,8 @@ def _propagate(op: nn.NnOp, found: dict[SSAValue, Value], depends: set[SSAValue]
     rule = RULES.get(type(op))
     if rule is None:
         raise NoGradientError(op.name)
+    if any(element_of(x.type).is_complex for x in (*op.operands, *op.results)):
+        raise NoGradientError(f"{op.name} of complex numbers")
     operands = y.emitter.values(op.operands)
     [result] = y.emitter.values(op.results)
     needed = [operand.ssa in depends and operand.is_float for operand in operands]

@@ -122,6 +122,14 @@ def _compare(floats: str, integers: str) -> Code:
     return code
 
 
+def _same(s: Scalars, x: SSAValue) -> SSAValue:
+    return x
+
+
+def _zero(s: Scalars, x: SSAValue) -> SSAValue:
+    return s.like(0, x)
+
+
 def _negative(s: Scalars, x: SSAValue) -> SSAValue:
     if is_float(x.type):
         return s.op(arith.NegfOp(x))
@@ -188,6 +196,7 @@ def _is_inf(s: Scalars, x: SSAValue) -> SSAValue:
     return s.op(arith.CmpfOp(s.op(math.AbsFOp(x)), s.like(np.inf, x), "oeq"))
 
 
+# No native code has complex elements: numbers are real here.
 CODE: Mapping[Function, Code] = {
     np.add: _by_kind(arith.AddfOp, arith.AddiOp),
     np.subtract: _by_kind(arith.SubfOp, arith.SubiOp),
@@ -207,6 +216,9 @@ CODE: Mapping[Function, Code] = {
     like: _like,
     np.negative: _negative,
     np.absolute: _absolute,
+    np.conjugate: _same,
+    np.real: _same,
+    np.imag: _zero,
     np.sign: _sign,
     np.reciprocal: _reciprocal,
     np.where: _one(arith.SelectOp),

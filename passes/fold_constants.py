@@ -33,7 +33,7 @@ from xdsl.ir import SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import Pure
 
-from tessella.dialects.elements import bytes_of
+from tessella.dialects.elements import bytes_of, element_of
 from tessella.dialects.graph import weights_of
 from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp, splat_array, weight_array
 from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of, tensor_type
@@ -49,7 +49,6 @@ from tessella.passes.base import functions
 from tessella.passes.kinds import ProgramPass
 from tessella.runtime import host
 from tessella.runtime.elements import full, widened
-from tessella.runtime.texts import STRING
 from tessella.runtime.weights import WeightStore
 from tessella.support.decisions import known, known_all
 from tessella.support.errors import ExecutionError
@@ -253,7 +252,7 @@ def _splat_number(op: NnOp) -> Number | None:
     """Return the number that all elements of the result equal, if splats alone determine it."""
     if not op.operands or not all(isinstance(value.owner, SplatOp) for value in op.operands):
         return None
-    if dtype_of(op.results[0].type) == STRING:
+    if not element_of(op.results[0].type).is_real:
         return None
     units = [_unit(value.owner) for value in op.operands if isinstance(value.owner, SplatOp)]
     if isinstance(op, ElementwiseOp):

@@ -68,7 +68,8 @@ class _Input:
         """Convert a value to a contiguous array of the element type. Raises InputError."""
         dtype = dtype_name(self.dtype)
         array = _asarray(value, self.name, f"{dtype} {self.shape}")
-        if isinstance(value, list | tuple | int | float) and not isinstance(value, np.generic):
+        is_python = isinstance(value, list | tuple | int | float | complex)
+        if is_python and not isinstance(value, np.generic):
             array = _typed(array, self.dtype)
         if array.dtype != self.dtype:
             raise InputError(
@@ -161,13 +162,16 @@ def _typed(array: Array, dtype: np.dtype[Any]) -> Array:
     or integers that are too large.
     """
     element = element_of(dtype)
-    if element is None or not (array.dtype.kind in "bi" or element.is_float or not array.size):
+    if element is None:
         return array
-    if array.dtype.kind not in "biuf" or (element.kind == "string" and array.size):
+    may_round = element.is_float or element.is_complex or not array.size
+    if not (array.dtype.kind in "bi" or may_round):
+        return array
+    numbers = "biufc" if element.is_complex else "biuf"
+    if array.dtype.kind not in numbers or (element.kind == "string" and array.size):
         return array
     result = converted(array, dtype)
-    is_same = element.is_float or not array.size or np.array_equal(widened(result), array)
-    return result if is_same else array
+    return result if may_round or np.array_equal(widened(result), array) else array
 
 
 def _input(info: ValueInfo) -> _Input | _Passed:

@@ -17,7 +17,7 @@ from tessella.support import plugins
 from tessella.support.plugins import Plugin
 from tessella.support.sizes import Size
 
-Kind = Literal["float", "signed", "unsigned", "boolean", "string"]
+Kind = Literal["float", "signed", "unsigned", "boolean", "complex", "string"]
 
 Specials = Literal["ieee", "fn", "fnuz", "none"]
 """The codes, or bit patterns, of a float that are not finite numbers, by the suffixes that MLIR and
@@ -80,6 +80,15 @@ class Element:
     @property
     def is_integer(self) -> bool:
         return self.kind in ("signed", "unsigned")
+
+    @property
+    def is_complex(self) -> bool:
+        return self.kind == "complex"
+
+    @property
+    def is_real(self) -> bool:
+        """True for the numbers and booleans that an attribute of the IR can hold."""
+        return self.kind not in ("complex", "string")
 
     @property
     def is_tagged(self) -> bool:
@@ -191,6 +200,8 @@ _BUILT_IN = (
     _integer(4, "unsigned", 21),
     _integer(2, "unsigned", 25),
     Element("bool", 8, "boolean", "bool", "i1", onnx=9),
+    Element("c128", 128, "complex", "complex128", "", onnx=15, is_native=False),
+    Element("c64", 64, "complex", "complex64", "", onnx=14, is_native=False),
     Element("string", 128, "string", "T", "", onnx=8, is_native=False),
 )
 
@@ -243,8 +254,8 @@ FLOATS = tuple(element.name for element in _TABLE if element.is_float)
 
 
 def widens(start: str, end: str) -> bool:
-    """Return whether ``end`` represents all numbers of ``start``; both are floats or both
-    integers."""
+    """Return whether ``end`` represents all numbers of ``start``; both are floats, both integers,
+    or both complex."""
     a, b = ELEMENTS[start], ELEMENTS[end]
     if a.is_float and b.is_float:
         has_digits = a.fraction <= b.fraction and a.exponent <= b.exponent

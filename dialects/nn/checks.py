@@ -9,6 +9,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from tessella.dialects.elements import attribute_of, element_of
 from tessella.dialects.nn.core import NnOp, is_float, shape_of, shapes_differ, shown, tensor_type
+from tessella.dialects.nn.traits import TakesComplex
 from tessella.support.conditions import decided
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size
@@ -50,8 +51,8 @@ def product_element(
 
 
 def check_float(op: NnOp, value: SSAValue) -> None:
-    """Check that the value's elements are floating-point."""
-    if not is_float(tensor_type(value).element_type):
+    """Check that the value's elements are floating-point, or complex if the op takes these."""
+    if not takes_complex(op, value) and not is_float(tensor_type(value).element_type):
         raise ShapeError(f"{op.name} takes floating-point elements", found=str(value.type))
 
 
@@ -62,9 +63,26 @@ def check_integer(op: NnOp, value: SSAValue) -> None:
 
 
 def check_number(op: NnOp, value: SSAValue) -> None:
-    """Check that the value's elements are numbers, not booleans or strings."""
+    """Check that the value's elements are numbers, not booleans or strings, and complex only if the
+    op takes these."""
     if element_of(value.type).kind in ("boolean", "string"):
         raise ShapeError(f"{op.name} takes numbers", found=str(value.type))
+    check_real(op, value)
+
+
+def check_real(op: NnOp, value: SSAValue) -> None:
+    """Check that the value's elements are not complex, unless the op takes complex numbers."""
+    if element_of(value.type).is_complex and not takes_complex(op, value):
+        raise ShapeError(
+            f"{op.name} takes real numbers",
+            found=str(value.type),
+            hint="take the real parts, the imaginary parts or the absolute values first",
+        )
+
+
+def takes_complex(op: NnOp, value: SSAValue) -> bool:
+    """Return whether the value's elements are complex, and the op takes complex numbers."""
+    return element_of(value.type).is_complex and op.has_trait(TakesComplex)
 
 
 def check_index(op: NnOp, value: SSAValue) -> None:

@@ -14,12 +14,13 @@ from xdsl.ir import Operation, SSAValue, TypeAttribute
 from xdsl.irdl import base, irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Commutative, OpTrait, Pure
 
-from tessella.dialects.elements import element_of
+from tessella.dialects.elements import element_of, part_of
 from tessella.dialects.nn.checks import (
     BOOL,
     check_float,
     check_integer,
     check_number,
+    check_real,
     check_same_element,
 )
 from tessella.dialects.nn.constants import SplatOp
@@ -43,6 +44,7 @@ from tessella.dialects.nn.traits import (
     IdentityByType,
     Involution,
     Neutral,
+    TakesComplex,
 )
 from tessella.runtime.host.elementwise import ROWS, Kind, Law, Row
 from tessella.runtime.weights import WeightStore
@@ -83,6 +85,15 @@ class FloatUnaryOp(UnaryOp):
         return super().infer()
 
 
+class PartOp(UnaryOp):
+    """An elementwise op from numbers to real numbers: the result has the type of the operand, or
+    for complex numbers the type of their parts."""
+
+    def infer(self) -> Sequence[Tensor]:
+        [x] = super().infer()
+        return [tensor(part_of(x.element_type), shape_of(x))]
+
+
 class PredicateOp(FloatUnaryOp):
     """An elementwise test of floating-point numbers: the elements of the result are booleans."""
 
@@ -115,6 +126,7 @@ class CompareOp(BinaryOp):
 
     def infer(self) -> Sequence[Tensor]:
         check_same_element(self)
+        check_real(self, self.lhs)
         return [tensor(BOOL, self.shape())]
 
     def by_sign(self) -> tuple[bool, ...] | None:
@@ -212,6 +224,7 @@ def _booleans(op: ElementwiseOp) -> Sequence[Tensor]:
 _BASES: Mapping[Kind, type[ElementwiseOp]] = {
     "unary": UnaryOp,
     "float": FloatUnaryOp,
+    "part": PartOp,
     "predicate": PredicateOp,
     "boolean": BooleanOp,
     "binary": BinaryOp,
@@ -256,17 +269,33 @@ def _clip_nothing(op: UnaryOp) -> SSAValue | None:
     return op.x if (settings["low"], settings["high"]) == (-math.inf, math.inf) else None
 
 
+def _if_real(op: UnaryOp) -> SSAValue | None:
+    """Return x for the real part and for the conjugate of a real number x; None for a complex
+    number."""
+    return None if element_of(op.x.type).is_complex else op.x
+
+
+def _imag_of_real(op: UnaryOp) -> Sequence[NnOp] | None:
+    """Return 0 for the imaginary part of a real number; None for a complex number."""
+    return None if element_of(op.x.type).is_complex else [SplatOp(0, tensor_type(op.x))]
+
+
 _SIMPLIFIED: Mapping[str, Callable[[Any], SSAValue | Sequence[NnOp] | None]] = {
     "pow": _square,
     "div": _div_power_of_two,
     "clip": _clip_nothing,
+    "real": _if_real,
+    "imag": _imag_of_real,
+    "conj": _if_real,
 }
 """The method ``simplified`` of ops, by the op's name, for simplifications that no trait of the op
 expresses."""
 
 
 def _traits(row: Row) -> Sequence[OpTrait]:
-    laws = [_LAWS[law]() for law in row.laws if law in _LAWS]
+    laws: list[OpTrait] = [_LAWS[law]() for law in row.laws if law in _LAWS]
+    if row.complex:
+        laws.append(TakesComplex())
     neutral = [] if row.neutral is None else [Neutral(row.neutral)]
     if row.sizes is None:
         return [*laws, *neutral]
@@ -310,7 +339,9 @@ def _named(base: type[_Base], name: str) -> type[_Base]:
     return found
 
 
-AbsOp = _named(UnaryOp, "abs")
+AbsOp = _named(PartOp, "abs")
+RealOp = _named(PartOp, "real")
+ImagOp = _named(PartOp, "imag")
 NegOp = _named(UnaryOp, "neg")
 SignOp = _named(UnaryOp, "sign")
 ReluOp = _named(UnaryOp, "relu")
@@ -389,7 +420,8 @@ class WhereOp(ElementwiseOp):
 
 @irdl_op_definition
 class CastOp(ElementwiseOp):
-    """Elementwise conversion to the element type `to`, as NumPy's `astype` converts."""
+    """Elementwise conversion to the element type `to`, as NumPy's `astype` converts. Complex
+    numbers become complex numbers or booleans only."""
 
     name = "nn.cast"
     x = operand_def(base(TensorType))
@@ -402,6 +434,16 @@ class CastOp(ElementwiseOp):
                 "nn.cast converts to an element type", found=str(self.properties["to"])
             )
         dtype_of(self.to)
+        start, end = element_of(self.x.type), element_of(self.to)
+        if start.is_complex and not (end.is_complex or end.kind == "boolean"):
+            raise ShapeError(
+                "nn.cast: the imaginary parts of complex numbers would be lost",
+                expected="a complex type or booleans",
+                found=f"{start.name} to {end.name}",
+                hint="take the real parts, the imaginary parts or the absolute values first",
+            )
+        if start.kind == "string" and end.is_complex:
+            raise ShapeError("nn.cast: strings do not become complex numbers", found=end.name)
         return [tensor(self.to, self.shape())]
 
 

@@ -13,6 +13,7 @@ from xdsl.ir import SSAValue
 from xdsl.irdl import base, irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
+from tessella.dialects.elements import element_of
 from tessella.dialects.nn.checks import (
     check_axes,
     check_choice,
@@ -177,7 +178,10 @@ class ScatterOp(IndexedOp):
         data, _, updates = self.operands
         check_same_element(self, (data, updates))
         check_choice(self, "reduction", self.settings["reduction"], REDUCTIONS)
-        if self.settings["reduction"] != "none":
+        is_sum = self.settings["reduction"] in ("add", "mul")
+        if self.settings["reduction"] != "none" and not (
+            is_sum and element_of(data.type).is_complex
+        ):
             check_number(self, data)
         return self.result(shape_of(data))
 

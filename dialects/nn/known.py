@@ -9,8 +9,7 @@ from xdsl.ir import SSAValue
 from tessella.dialects.nn.constants import SplatOp, WeightOp, weight_array
 from tessella.dialects.nn.core import Array, shape_of
 from tessella.dialects.place import place_of
-from tessella.runtime.elements import widened
-from tessella.runtime.texts import STRING
+from tessella.runtime.elements import element_of, widened
 from tessella.runtime.weights import WeightStore
 
 _COMPARED = 64 << 10  # bytes: larger arrays are not searched for differing elements
@@ -30,8 +29,9 @@ def bits_of(array: Array) -> Array:
 
 def common_number(array: Array) -> float | int | None:
     """Return the number that all elements of an array equal; None if elements differ, if they are
-    strings, or if the array is empty or too large to check."""
-    if not 0 < array.nbytes <= _COMPARED or array.dtype == STRING:
+    strings or complex, or if the array is empty or too large to check."""
+    element = element_of(array.dtype)
+    if not 0 < array.nbytes <= _COMPARED or element is None or not element.is_real:
         return None
     bits = bits_of(array)
     if bits[0] != bits[-1] or (bits != bits[0]).any():

@@ -43,7 +43,7 @@ from tessella.dialects.nn.core import (
     to_python,
 )
 from tessella.dialects.nn.host_work import POINT, STEPS, WIDE, elements, padded
-from tessella.dialects.nn.traits import SumsProducts
+from tessella.dialects.nn.traits import SumsProducts, TakesComplex
 from tessella.support.conditions import decided
 from tessella.support.decisions import differs
 from tessella.support.errors import ShapeError
@@ -142,7 +142,7 @@ class MatmulOp(NnOp):
     transpose_b = prop_def(BoolAttr)
     sums = opt_prop_def(TypeAttribute)
     res = result_def(base(TensorType))
-    traits = traits_def(Pure(), SumsProducts())
+    traits = traits_def(Pure(), SumsProducts(), TakesComplex())
 
     def infer(self) -> Sequence[Tensor]:
         element = product_element(self, self.sums, self.a, self.b)
@@ -189,7 +189,7 @@ class FcOp(NnOp):
     transpose_w = prop_def(BoolAttr)
     sums = opt_prop_def(TypeAttribute)
     res = result_def(base(TensorType))
-    traits = traits_def(Pure(), SumsProducts())
+    traits = traits_def(Pure(), SumsProducts(), TakesComplex())
 
     def infer(self) -> Sequence[Tensor]:
         element = product_element(self, self.sums, self.x, self.w, self.b)
@@ -309,7 +309,7 @@ class ConvOp(NnOp):
     groups = prop_def(IntegerAttr[I64])
     sums = opt_prop_def(TypeAttribute)
     res = result_def(base(TensorType))
-    traits = traits_def(Pure(), SumsProducts())
+    traits = traits_def(Pure(), SumsProducts(), TakesComplex())
 
     def infer(self) -> Sequence[Tensor]:
         biases = () if self.b is None else (self.b,)
@@ -375,7 +375,7 @@ class ConvTransposeOp(NnOp):
     output_pads = prop_def(DenseArrayBase[I64])
     groups = prop_def(IntegerAttr[I64])
     res = result_def(base(TensorType))
-    traits = traits_def(Pure(), SumsProducts())
+    traits = traits_def(Pure(), SumsProducts(), TakesComplex())
 
     def infer(self) -> Sequence[Tensor]:
         check_same_element(self)

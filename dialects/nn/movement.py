@@ -27,7 +27,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from tessella.dialects.elements import element_of
+from tessella.dialects.elements import element_of, part_of
 from tessella.dialects.nn.checks import (
     check_axes,
     check_choice,
@@ -257,7 +257,9 @@ class PadOp(MovementOp):
         for name in ("low", "high"):
             check_length(self, name, settings[name], len(shape))
             check_least(self, name, settings[name], 0)
-        if math.isnan(settings["value"]) and not is_float(tensor_type(self.x).element_type):
+        if math.isnan(settings["value"]) and not is_float(
+            part_of(tensor_type(self.x).element_type)
+        ):
             raise ShapeError("nn.pad: an integer cannot be NaN", found=str(self.x.type))
         padding = [a + b for a, b in zip(settings["low"], settings["high"], strict=True)]
         if settings["mode"] != "constant" and any(

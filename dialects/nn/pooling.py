@@ -21,7 +21,7 @@ from tessella.dialects.nn.checks import (
 from tessella.dialects.nn.core import Defaults, NnOp, Tensor, shape_of, tensor, tensor_type
 from tessella.dialects.nn.host_work import POINT, WIDE, elements, padded
 from tessella.dialects.nn.linear import WINDOW, window_rest, window_too_large
-from tessella.dialects.nn.traits import ChoosesElements
+from tessella.dialects.nn.traits import ChoosesElements, TakesComplex
 from tessella.support.conditions import decided
 from tessella.support.decisions import decided_zero, known_all
 from tessella.support.errors import ShapeError
@@ -137,7 +137,7 @@ class Col2imOp(NnOp):
     dilations = prop_def(DenseArrayBase[I64])
     starts = prop_def(DenseArrayBase[I64])
     res = result_def(base(TensorType))
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), TakesComplex())
 
     def infer(self) -> Sequence[Tensor]:
         check_number(self, self.x)

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import I64, BoolAttr, DenseArrayBase, IntegerAttr, Te
 from xdsl.irdl import base, irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
-from tessella.dialects.nn.checks import check_axes, check_float, check_number
+from tessella.dialects.nn.checks import check_axes, check_float, check_number, check_real
 from tessella.dialects.nn.core import (
     LAST_AXIS,
     ByRank,
@@ -21,7 +21,7 @@ from tessella.dialects.nn.core import (
     tensor,
     tensor_type,
 )
-from tessella.dialects.nn.traits import ReadsRows, ReducesSizes
+from tessella.dialects.nn.traits import ReadsRows, ReducesSizes, TakesComplex
 from tessella.dialects.sizes import size_def
 from tessella.support.decisions import differs
 from tessella.support.errors import ShapeError
@@ -50,6 +50,7 @@ class ReduceOp(NnOp):
     traits = traits_def(Pure(), ReadsRows())
 
     def infer(self) -> Sequence[Tensor]:
+        check_real(self, self.x)
         shape, settings = shape_of(self.x), self.settings
         axes = settings["axes"]
         check_axes(self, axes, len(shape))
@@ -70,7 +71,7 @@ class ReduceSumOp(ArithmeticReduceOp):
     """The sum of the elements along `axes`."""
 
     name = "nn.reduce_sum"
-    traits = traits_def(ReducesSizes(np.add))
+    traits = traits_def(TakesComplex(), ReducesSizes(np.add))
 
 
 @irdl_op_definition
@@ -79,6 +80,7 @@ class ReduceMeanOp(ArithmeticReduceOp):
     towards zero, and 0 if there are none."""
 
     name = "nn.reduce_mean"
+    traits = traits_def(TakesComplex())
 
 
 @irdl_op_definition
@@ -104,7 +106,7 @@ class ReduceProdOp(ArithmeticReduceOp):
     """The product of the elements along `axes`."""
 
     name = "nn.reduce_prod"
-    traits = traits_def(ReducesSizes(np.multiply))
+    traits = traits_def(TakesComplex(), ReducesSizes(np.multiply))
 
 
 class ArgOp(NnOp):
@@ -120,6 +122,7 @@ class ArgOp(NnOp):
     traits = traits_def(Pure())
 
     def infer(self) -> Sequence[Tensor]:
+        check_real(self, self.x)
         shape, settings = shape_of(self.x), self.settings
         axis: int = settings["axis"]
         check_axes(self, [axis], len(shape))
@@ -153,6 +156,7 @@ class AlongAxisOp(NnOp):
     traits = traits_def(Pure())
 
     def infer(self) -> Sequence[Tensor]:
+        check_real(self, self.x)
         x = tensor_type(self.x)
         check_axes(self, [self.settings["axis"]], len(shape_of(x)))
         return [tensor(x.element_type, shape_of(x))]
@@ -200,6 +204,7 @@ class CumsumOp(CumulativeOp):
     """The cumulative sums along an axis."""
 
     name = "nn.cumsum"
+    traits = traits_def(TakesComplex())
 
     def infer(self) -> Sequence[Tensor]:
         check_number(self, self.x)
@@ -211,6 +216,7 @@ class CumprodOp(CumulativeOp):
     """The cumulative products along an axis."""
 
     name = "nn.cumprod"
+    traits = traits_def(TakesComplex())
 
     def infer(self) -> Sequence[Tensor]:
         check_number(self, self.x)

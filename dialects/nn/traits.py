@@ -44,6 +44,10 @@ class SumsProducts(OpTrait):
     elements."""
 
 
+class TakesComplex(OpTrait):
+    """The trait of ops that compute with complex numbers too."""
+
+
 class ChoosesElements(OpTrait):
     """The trait of ops with results that hold unchanged elements of the operand, selected by
     comparing values."""

@@ -23,12 +23,14 @@ from tessella.support.sizes import Size
 
 Array = npt.NDArray[Any]
 DType = np.dtype[Any]
-Operand = Array | PlacedArray | bool | int | float
+Number = bool | int | float | complex
+Operand = Array | PlacedArray | Number
 ARRAYS = (np.ndarray, PlacedArray)
 """The classes of operands that are arrays."""
 
 _NUMBERS: dict[Any, DType] = {
     bool: np.dtype(np.bool), int: np.dtype(np.int64), float: np.dtype(np.float64),
+    complex: np.dtype(np.complex128),
 }  # fmt: skip
 """The dtypes of Python numbers by their type, as NumPy has them. An operation on Python numbers
 alone uses these."""
@@ -206,17 +208,17 @@ def _of_array(dtype: DType, widest: DType | None) -> tuple[DType, ...]:
     return tuple(dict.fromkeys([dtype, widest]))
 
 
-def _of_number(kind: type[bool | int | float], arrays: Sequence[DType]) -> tuple[DType, ...]:
+def _of_number(kind: type[Number], arrays: Sequence[DType]) -> tuple[DType, ...]:
     kept = [dtype for dtype in arrays if _keeps(dtype, kind)]
     return tuple(dict.fromkeys([*kept, _NUMBERS[kind]]))
 
 
-def _keeps(dtype: DType, kind: type[bool | int | float]) -> bool:
-    """Return whether an array keeps its dtype beside a number: floats do, and others as in
-    NumPy."""
+def _keeps(dtype: DType, kind: type[Number]) -> bool:
+    """Return whether an array keeps its dtype beside a number: floats do beside real numbers, and
+    others as in NumPy."""
     element = element_of(dtype)
     if element is not None and (element.is_float or element.is_tagged):
-        return element.is_float
+        return element.is_float and kind is not complex
     return np.result_type(dtype, kind(0)) == dtype
 
 

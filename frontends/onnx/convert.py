@@ -21,8 +21,8 @@ from tessella.frontends.onnx.held import Held, Known
 from tessella.frontends.onnx.model import Node, NodeGraph, OnnxFunction, OnnxModel, Tensor
 from tessella.frontends.onnx.names import live_nodes
 from tessella.frontends.onnx.of_sizes import names_of_sizes
-from tessella.frontends.onnx.registry import Converter
-from tessella.frontends.onnx.schemas import schema
+from tessella.frontends.onnx.registry import DOMAIN, Converter, VersionedConverter
+from tessella.frontends.onnx.schemas import Schema, schema
 from tessella.frontends.onnx.steps import is_control, names_inside
 from tessella.frontends.onnx.subprograms import Cutter, Late, inlined
 from tessella.frontends.onnx.unsupported import called_nodes, reasons
@@ -40,6 +40,8 @@ _TOO_DEEP = "the shape of its result depends on values, inside of a function"
 
 _OF_TENSORS = ("Loop", "Scan")
 """Ops that become steps between subprograms if they carry values that are not tensors."""
+
+_OF_REAL = "the op takes real numbers, and an input is complex"
 
 Results = Sequence[Known | None]
 
@@ -253,12 +255,14 @@ class GraphConversion:
         opset = node.opset(scope.opsets)
         found = schema(node.title, opset)
         added = None if found else ops.find_contributed(node.title)
-        if added is not None:
-            call = self._call(node, inputs, added.defaults, scope)
-            return self._convert(call, sys.maxsize, added.convert)
         entry = ops.find(node.title, found.since) if found else None
         issues = [Unsupported(node.title, node.name, r) for r in reasons(node, scope.opsets)]
-        if entry is None and found is not None:
+        if _lacks_complex(node, found, entry) and any(map(_is_complex, inputs)):
+            issues.append(Unsupported(node.title, node.name, _OF_REAL))
+        if added is not None and not issues:
+            call = self._call(node, inputs, added.defaults, scope)
+            return self._convert(call, sys.maxsize, added.convert)
+        if entry is None and found is not None and not issues:
             body = fixed_body(node.title, opset) or _typed_body(node, opset, inputs)
             if body is not None:
                 return self._function(body, node, inputs)
@@ -316,6 +320,18 @@ class GraphConversion:
             results = self._graph(graph, inner)
         self._build.node = node.name
         return results
+
+
+def _lacks_complex(node: Node, found: Schema | None, entry: VersionedConverter | None) -> bool:
+    """Return whether an op of ONNX or of ONNX Runtime is for real numbers alone. The ops of plugins
+    decide this themselves."""
+    if found is None:
+        return node.domain == DOMAIN
+    return not found.complex and (entry is None or not entry.complex)
+
+
+def _is_complex(x: Known | None) -> bool:
+    return isinstance(x, Value) and x.is_complex
 
 
 def _after(node: Node, find: Find | None, scope: OnnxScope) -> Node:

@@ -55,6 +55,8 @@ class VersionedConverter:
     """The restrictions of the converter, for the documentation."""
     runs: str
     """How the op runs, for the documentation."""
+    complex: bool
+    """True if it converts nodes on complex numbers too, even if ONNX does not define them."""
 
 
 _ENTRIES: dict[str, list[VersionedConverter]] = {}
@@ -143,19 +145,26 @@ def refused_ops() -> Mapping[str, str]:
 
 
 def converts(
-    op: str, first: int, last: int, *rules: Rule, note: str = "", runs: str = "native"
+    op: str,
+    first: int,
+    last: int,
+    *rules: Rule,
+    note: str = "",
+    runs: str = "native",
+    complex: bool = False,
 ) -> Callable[[_C], _C]:
     """Return a decorator that registers the converter of an ONNX op for the versions ``first`` to
     ``last``.
 
     An op of another domain than ``ai.onnx`` is named with its domain. ``note`` and ``runs`` are for
-    the documentation: restrictions, and how the op runs.
+    the documentation: restrictions, and how the op runs. ``complex`` tells that the formula of the
+    converter holds for complex numbers too.
     """
 
     def register(function: _C) -> _C:
         told = "; ".join(filter(None, [note, *(rule.note for rule in rules)]))
         _ENTRIES.setdefault(op, []).append(
-            VersionedConverter(op, first, last, function, rules, told, runs)
+            VersionedConverter(op, first, last, function, rules, told, runs, complex)
         )
         return function
 

@@ -33,6 +33,8 @@ class Schema:
     opset: int
     defaults: Mapping[str, Any]
     """Default values of attributes, as Python values."""
+    complex: bool
+    """True if ONNX defines the op for complex numbers."""
     _raw: Any  # the schema itself, whose methods on function bodies the stubs of onnx lack
 
     def fixed_body(self) -> bytes | None:
@@ -78,7 +80,12 @@ def schema(op: str, opset: int) -> Schema | None:
         for name, attribute in raw.attributes.items()
         if attribute.default_value.name
     }
-    return Schema(raw.since_version, opset, {k: _plain(v) for k, v in values.items()}, raw)
+    plain = {k: _plain(v) for k, v in values.items()}
+    return Schema(raw.since_version, opset, plain, _takes_complex(raw), raw)
+
+
+def _takes_complex(raw: defs.OpSchema) -> bool:
+    return any("tensor(complex64)" in c.allowed_type_strs for c in raw.type_constraints)
 
 
 def _plain(value: Any) -> object:

@@ -61,7 +61,8 @@ from Python. `model.explain()` tells of the subprograms that ran last.
 
 The column `runs` says what runs an op on elements with native code: native code, NumPy or Python
 between native programs, or nothing, where import determines the result. Elements are those of the
-first operand; `narrow` are all without native code but `string`. The column `tests` has the number
+first operand: those that ONNX allows, and complex numbers too where the op is defined for them.
+`narrow` are all without native code but `complex` and `string`. The column `tests` has the number
 of ONNX's own tests that pass, of all that test the op ([official tests](#official-tests)).
 
 | op | versions | runs | elements | tests | restrictions |
@@ -71,8 +72,7 @@ of ONNX's own tests that pass, of all that test the op ([official tests](#offici
 _ELEMENT_TYPES = """
 ## Element types
 
-A model may have the element types below; models with complex numbers are not supported.
-[elements.md](elements.md) shows arrays of them.
+A model may have the element types below. [elements.md](elements.md) shows arrays of them.
 
 | dtype | element | bits | runs | computed in |
 |---|---|---|---|---|
@@ -273,7 +273,7 @@ def _row(op: str, entries: Sequence[VersionedConverter]) -> str:
         op,
         " ".join(map(str, covered or versions)),
         ", ".join(runs) or "native",
-        _elements(op),
+        _elements(op, entries),
         f"{total - _failing(op)}/{total}" if total else "",
         "; ".join(notes) if entries else "a function of other ops",
     )
@@ -283,6 +283,7 @@ def _row(op: str, entries: Sequence[VersionedConverter]) -> str:
 _FLOATS = frozenset({"float64", "float32", "float16", "bfloat16"})
 _SIGNED = frozenset({"int64", "int32", "int16", "int8"})
 _UNSIGNED = frozenset(f"u{name}" for name in _SIGNED)
+_COMPLEX = frozenset(e.public for e in ELEMENTS.values() if e.is_complex)
 _GROUPS = {
     "all": _FLOATS | _SIGNED | _UNSIGNED | {"bool"},
     "numbers": _FLOATS | _SIGNED | _UNSIGNED,
@@ -291,17 +292,19 @@ _GROUPS = {
     "signed integers": _SIGNED,
     "unsigned integers": _UNSIGNED,
     "narrow": frozenset(
-        element.public
-        for element in ELEMENTS.values()
-        if not element.is_native and element.kind != "string"
+        element.public for element in ELEMENTS.values() if not element.is_native and element.is_real
     ),
+    "complex": _COMPLEX,
 }
 """Names of groups of elements, larger groups first."""
 
 
-def _elements(op: str) -> str:
-    """Return the elements that ONNX allows for the first operand of an op and tessella has."""
+def _elements(op: str, entries: Sequence[VersionedConverter]) -> str:
+    """Return the elements of the first operand of an op: those that ONNX allows and tessella has,
+    and those that the converters take beside them."""
     allowed = element_types(op) & DTYPES.keys()
+    if any(entry.complex for entry in entries):
+        allowed |= _COMPLEX
     told: list[str] = []
     for group, names in _GROUPS.items():
         if names <= allowed:

@@ -18,7 +18,7 @@ from tessella.support.errors import InvalidModelError
 
 _ELEMENTS = {element.public: element for element in ELEMENTS.values()}
 _BY_CODE = {element.onnx: element for element in ELEMENTS.values() if element.onnx}
-_STORED = {"float16": "uint16"}
+_STORED = {"float16": "uint16", "complex64": "float32", "complex128": "float64"}
 """The dtypes in which a tensor's field stores elements as their bits, where these are not the
 dtypes of the elements' storage."""
 
@@ -27,6 +27,8 @@ dtypes of the elements' storage."""
 _FIELDS: dict[str, Callable[[onnx.TensorProto], Any]] = {
     "float32": lambda t: t.float_data,
     "float64": lambda t: t.double_data,
+    "complex64": lambda t: t.float_data,
+    "complex128": lambda t: t.double_data,
     "int64": lambda t: t.int64_data,
     "uint32": lambda t: t.uint64_data,
     "uint64": lambda t: t.uint64_data,
@@ -99,7 +101,7 @@ class TensorReader:
             _check_size(len(raw), size, "bytes", where)
             return lambda: _from_bytes(raw, dtype, shape)
         field, is_packed = _FIELDS[type](proto), element.bits < 8
-        count = size if is_packed else math.prod(shape)
+        count = size if is_packed else math.prod(shape) * (1 + element.is_complex)
         _check_size(len(field), count, "bytes" if is_packed else "elements", where)
         array = np.array(field, np.uint64 if type.startswith("u") else None)
         # an unsafe cast, as int32_data also stores smaller integers, which are in range in

@@ -19,7 +19,7 @@ from tessella.frontends.trace.traced import Array, DType, Traced
 from tessella.frontends.trace.tree import Tree, flatten
 from tessella.support.errors import InputError, OptionError
 
-_NUMBERS = (int, float)
+_NUMBERS = (int, float, complex)
 
 
 PlainTypes = tuple[tuple[int, DType], ...]

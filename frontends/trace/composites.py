@@ -103,3 +103,15 @@ _BINARY: Mapping[np.ufunc, Callable[[Any, Any], Any]] = {
 }
 
 COMPOSITES: Mapping[np.ufunc, Callable[..., Any]] = {**_UNARY, **_BINARY}
+
+
+def _is_finite(x: Any) -> Any:
+    # the absolute value of a finite complex number may be infinite
+    return ~(np.isnan(x) | np.isinf(x))
+
+
+OF_COMPLEX: Mapping[np.ufunc, Callable[..., Any]] = {
+    **{ufunc: COMPOSITES[ufunc] for ufunc in (np.positive, np.square, np.not_equal)},
+    np.isfinite: _is_finite,
+}
+"""The composites of complex numbers."""

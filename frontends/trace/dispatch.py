@@ -26,7 +26,7 @@ FUNCTIONS: dict[Function | str, Function] = {}
 
 VIEWS: frozenset[Function | str] = frozenset(
     {"indexing", np.reshape, np.transpose, np.swapaxes, np.moveaxis, np.squeeze, np.expand_dims}
-    | {np.ravel, np.broadcast_to, np.flip}
+    | {np.ravel, np.broadcast_to, np.flip, np.real, np.imag}
 )
 """Functions whose results may share the memory of their first argument."""
 

@@ -90,14 +90,10 @@ def check_unchanged(x: Any, used: str | None = None) -> None:
 
 _LISTED = "docs/jit.md lists what traced arrays have; apply the rest to results, in NumPy"
 _WHERE = "make a new array with tessella.where(condition, a, b)"
-_REAL = "there are no complex numbers: use x itself"
 _HINTS = {
     "flat": f"read x.reshape(-1)[i]; in place of x.flat[i] = v {_WHERE}",
     "itemset": _WHERE,
     "choose": _WHERE,
-    "real": _REAL,
-    "imag": _REAL,
-    "conj": _REAL,
     "view": "convert elements with x.astype(dtype)",
     "nonzero": "shapes cannot depend on elements: choose with tessella.where(condition, a, b)",
 }

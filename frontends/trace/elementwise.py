@@ -127,6 +127,16 @@ def astype(trace: Trace, x: npt.ArrayLike, dtype: npt.DTypeLike) -> Value:
     return cast(trace, as_operand(x), np.dtype(dtype))
 
 
+@function
+def _real(trace: Trace, val: npt.ArrayLike) -> Value:
+    return trace.lift(val).op(nn.RealOp)
+
+
+@function
+def _imag(trace: Trace, val: npt.ArrayLike) -> Value:
+    return trace.lift(val).op(nn.ImagOp)
+
+
 def _np_where(condition: Any, x: Any = None, y: Any = None) -> Any:
     if x is None or y is None:
         raise ShapeError(
@@ -144,6 +154,8 @@ FUNCTIONS.update(
     {
         np.where: _np_where,
         np.clip: clip,
+        np.real: _real,
+        np.imag: _imag,
         np.result_type: lambda *operands: common_dtype(operands),
         "astype": _astype_method,
     }

@@ -103,7 +103,9 @@ def _tensor(name: str, spec: Spec, shape: tuple[Size, ...]) -> Tensor:
 
 
 def _lifted(record: Trace, leaf: Any, path: str) -> Value:
-    if isinstance(leaf, Traced | TracedNumber | np.ndarray | np.generic | bool | int | float):
+    if isinstance(
+        leaf, Traced | TracedNumber | np.ndarray | np.generic | bool | complex | int | float
+    ):
         if isinstance(leaf, Traced):
             check_unchanged(leaf, f"as {path}")
         return record.lift(leaf)

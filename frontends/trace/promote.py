@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,12 @@ from tessella.support.conditions import UndecidedSizeError
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size, bounds_of, symbols_of
 
-Kind = DType | type[int] | type[float]
-"""The type of an operand in promotion: the dtype of an array, or ``int`` or ``float`` for a Python
-number."""
+Kind = DType | type[int] | type[float] | type[complex]
+"""The type of an operand in promotion: the dtype of an array, or ``int``, ``float`` or ``complex``
+for a Python number."""
+
+_NUMBERS: Mapping[type[Any], Kind] = {int: int, float: float, complex: complex}
+_WEAK: Mapping[str, Kind] = {"i": int, "f": float, "c": complex}
 
 _FLOAT16, _FLOAT32 = np.dtype(np.float16), np.dtype(np.float32)
 
@@ -25,20 +28,18 @@ _FLOAT16, _FLOAT32 = np.dtype(np.float16), np.dtype(np.float32)
 def as_operand(value: Any) -> Any:
     """Return a traced array, value, Python number or traced number unchanged, and anything else as
     an array."""
-    is_known = isinstance(value, Traced | TracedNumber | Value) or type(value) in (int, float)
+    is_known = isinstance(value, Traced | TracedNumber | Value) or type(value) in _NUMBERS
     return value if is_known else np.asarray(value)
 
 
 def kind_of(operand: Any) -> Kind:
     """Return the type that an operand, a result of ``as_operand``, has in promotion."""
     if isinstance(operand, Traced):
-        if operand.weak and operand.dtype.kind in "if":
-            return int if operand.dtype.kind == "i" else float
-        return operand.dtype
+        return _WEAK.get(operand.dtype.kind, operand.dtype) if operand.weak else operand.dtype
     if isinstance(operand, TracedNumber):
         return int if isinstance(operand, TracedSize) else float
-    if type(operand) in (int, float):
-        return int if type(operand) is int else float
+    if type(operand) in _NUMBERS:
+        return _NUMBERS[type(operand)]
     element_type(operand.dtype)
     return operand.dtype
 
@@ -56,7 +57,7 @@ def float_dtype(dtype: DType) -> DType:
 
 def common_dtype(operands: Sequence[Any]) -> DType:
     """Return the dtype to which NumPy promotes these arrays and numbers."""
-    samples = {int: 0, float: 0.0}
+    samples: dict[type[Any], complex] = {int: 0, float: 0.0, complex: 0j}
     kinds = [kind_of(as_operand(x)) for x in operands]
     return np.result_type(*(samples[k] if isinstance(k, type) else k for k in kinds))
 
@@ -70,6 +71,13 @@ def cast(trace: Trace, value: Any, dtype: DType) -> Value:
         trace.numbers.limit(value.value.ssa, dtype)
     if isinstance(value, Traced | TracedNumber | Value):
         return trace.lift(value).cast(dtype)
+    if np.iscomplexobj(value) and dtype.kind not in "cb":
+        raise ShapeError(
+            "the imaginary parts of complex numbers would be lost",
+            expected=dtype.name,
+            found=repr(value)[:80],
+            hint="take the real parts, the imaginary parts or the absolute values first",
+        )
     try:
         with np.errstate(all="ignore"):
             array = np.asarray(value, dtype)

@@ -71,6 +71,8 @@ def _extreme(
     trace: Trace, values: npt.ArrayLike, segments: npt.ArrayLike, count: int, reduction: str
 ) -> Value:
     value, places = trace.lift(values), as_indices(trace, segments)
+    if value.dtype.kind == "c":
+        raise ShapeError(f"segment_{reduction} takes real numbers", found=value.dtype.name)
     dtype = _BYTE if value.dtype == BOOL else value.dtype
     return reduced(value, places, as_size(count), reduction, dtype).cast(value.dtype)
 

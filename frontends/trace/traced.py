@@ -135,11 +135,19 @@ class Traced(Dispatched):
     def mT(self) -> Any:  # noqa: N802 (NumPy's name)
         return call_function(np.swapaxes, (self, -1, -2), {})
 
+    @property
+    def real(self) -> Any:
+        return call_function(np.real, (self,), {})
+
+    @property
+    def imag(self) -> Any:
+        return call_function(np.imag, (self,), {})
+
     shape = shape.setter(unassigned("shape"))
     dtype = dtype.setter(unassigned("dtype"))
+    real = real.setter(unassigned("real"))
+    imag = imag.setter(unassigned("imag"))
     flat = property(None, unassigned("flat"))
-    real = property(None, unassigned("real"))
-    imag = property(None, unassigned("imag"))
     strides = property(None, unassigned("strides"))
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -158,6 +166,13 @@ class Traced(Dispatched):
         self.value = value
         self.stores += 1
         self.stored_at = str(caller() or "an earlier line")
+
+    def conj(self) -> Any:
+        """Return the complex conjugates; for real numbers, the array itself, as in NumPy."""
+        is_complex = self.dtype.kind == "c"
+        return call_ufunc(np.conjugate, "__call__", (self,), {}) if is_complex else self
+
+    conjugate = conj
 
     def __repr__(self) -> str:
         return f"Traced({self.dtype.name}[{', '.join(map(str, self.sizes))}])"
@@ -276,7 +291,7 @@ class Traced(Dispatched):
         f"tessella.zeros(n) in place of np.zeros(n) where elements are assigned; "
         f"if a number is meant, {_STATIC}",
     )
-    __complex__ = _unknowable("complex()", "there are no complex numbers")
+    __complex__ = _unknowable("complex()", "convert with x.astype(complex)")
     __index__ = _unknowable("a shape, an axis or the bound of a slice", _STATIC)
     __iter__ = _unknowable("a for loop over an array, or unpacking it,", "index it: x[0], x[1]")
     sort = _unknowable("sort(), which changes an array,", "sort the result, in NumPy")
@@ -410,5 +425,7 @@ def is_uniform(array: Array) -> bool:
     first = array[(0,) * array.ndim]
     if array[(-1,) * array.ndim].tobytes() != first.tobytes():
         return False
-    bits = np.dtype(f"u{array.dtype.itemsize}")
-    return bool((np.ascontiguousarray(array).view(bits) == first.view(bits)).all())
+    # no integer has 16 bytes, as complex numbers may have
+    bits = np.dtype(f"u{min(array.dtype.itemsize, 8)}")
+    words = np.ascontiguousarray(array).reshape(-1, 1).view(bits)
+    return bool((words == words[0]).all())

@@ -10,7 +10,7 @@ import numpy as np
 from tessella.dialects import nn
 from tessella.dialects.nn.core import NnOp
 from tessella.frontends.emitter import Value
-from tessella.frontends.trace.composites import COMPOSITES, OF_INTEGERS, same
+from tessella.frontends.trace.composites import COMPOSITES, OF_COMPLEX, OF_INTEGERS, same
 from tessella.frontends.trace.dispatch import UFUNCS
 from tessella.frontends.trace.function import function
 from tessella.frontends.trace.location import caller
@@ -53,12 +53,16 @@ _OF_KINDS: Mapping[str, Mapping[np.ufunc, Meaning]] = {
     **{kind: {**COMPOSITES, **_OPS, **OF_INTEGERS} for kind in "iu"},
     "b": {**COMPOSITES, **_OPS, **OF_INTEGERS, **_OF_BOOLEANS},
     "f": {**COMPOSITES, **_OPS},
+    "c": {
+        **OF_COMPLEX,
+        **{row.ufunc: _OPS[row.ufunc] for row in ROWS.values() if row.complex and row.ufunc},
+    },
 }
 """The implementation of each ufunc, by NumPy's kind of the dtype in which it computes."""
 
 _POWERS: dict[tuple[str, float], np.ufunc] = {
     **{(kind, 1): np.positive for kind in "fiu"},
-    **{(kind, 2): np.square for kind in "fiub"},
+    **{(kind, 2): np.square for kind in "fiubc"},
     ("f", 0.5): np.sqrt,
     ("f", -1): np.reciprocal,
 }
@@ -80,9 +84,9 @@ def apply(trace: Trace, ufunc: np.ufunc, *operands: Any) -> Traced:
     inputs, output = _resolved(ufunc, kinds)
     values = [Traced(trace, cast(trace, x, inputs)) for x in operands]
     result = trace.lift(_meaning(ufunc, inputs)(*values)).cast(output)
-    # the result stands for a Python number if all operands do, and if it is a float or the integer
-    # of a Python operator
-    is_weak = output.kind == "f" or (output.kind == "i" and ufunc in MEANINGS)
+    # the result stands for a Python number if all operands do, and if it is no integer or that of a
+    # Python operator
+    is_weak = output.kind in "fc" or (output.kind == "i" and ufunc in MEANINGS)
     weak = is_weak and any(isinstance(x, Traced) for x in operands)
     weak = weak and all(isinstance(kind, type) for kind in kinds)
     if weak and output.kind == "i":
@@ -92,11 +96,13 @@ def apply(trace: Trace, ufunc: np.ufunc, *operands: Any) -> Traced:
 
 
 def _meaning(ufunc: np.ufunc, dtype: DType) -> Meaning:
-    """Return the implementation of a ufunc for operands of a dtype. Raises ShapeError for
-    strings."""
-    if dtype.kind not in _OF_KINDS:
-        raise ShapeError(f"np.{ufunc.__name__} takes no strings under jit", found=dtype.name)
-    return _OF_KINDS[dtype.kind][ufunc]
+    """Return the implementation of a ufunc for operands of a dtype. Raises ShapeError for strings,
+    and for complex numbers where no op takes them."""
+    found = _OF_KINDS.get(dtype.kind, {}).get(ufunc)
+    if found is None:
+        what = "complex numbers" if dtype.kind == "c" else "strings"
+        raise ShapeError(f"np.{ufunc.__name__} takes no {what} under jit", found=dtype.name)
+    return found
 
 
 def _simpler_power(base: Any, exponent: Any) -> np.ufunc:

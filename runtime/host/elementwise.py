@@ -30,6 +30,7 @@ import numpy.typing as npt
 from tessella.runtime.elements import computing, converted, element_of
 from tessella.runtime.host.registry import KERNELS, Array, HostKernel, kernel
 from tessella.runtime.host.values import limits_of, saturate
+from tessella.runtime.host.values import wide as widest
 from tessella.support.decisions import decided_max, decided_min
 from tessella.support.elements import Element
 from tessella.support.size_functions import (
@@ -44,13 +45,14 @@ from tessella.support.size_functions import (
 Function = Callable[..., Any]
 
 Kind = Literal[
-    "unary", "float", "predicate", "boolean", "bits", "binary", "comparison", "logic",
+    "unary", "float", "part", "predicate", "boolean", "bits", "binary", "comparison", "logic",
     "bitwise", "quantize", "dequantize",
 ]  # fmt: skip
 """The element types of operands and result:
 
 - unary, binary: numbers of one type, which is the result's too
 - float: one float, computed in float64 and rounded once
+- part: one number, to the float type of its parts if it is complex, otherwise to its own type
 - predicate: one float to a boolean
 - comparison: two elements of one type to a boolean
 - boolean, logic: one boolean, two booleans
@@ -97,6 +99,8 @@ class Row:
     equivalent: np.ufunc | None = None
     """The NumPy ufunc that computes the op, if ``function`` is tessella's own; None if NumPy has
     none."""
+    complex: bool = False
+    """True if the function takes complex numbers too."""
     sizes: Function | None = None
     """The integer function on sizes, which may be symbolic expressions; one argument for each
     operand."""
@@ -139,7 +143,7 @@ def fma(a: Array, b: Array, c: Array) -> Array:
 def divide(lhs: Array, rhs: Array) -> Array:
     """Return the quotients. Integer quotients round towards zero. Division by zero gives 0 for
     integers, and follows IEEE for floats."""
-    if lhs.dtype.kind == "f":
+    if lhs.dtype.kind in "fc":
         return lhs / rhs
     divisor = np.where(rhs == 0, rhs.dtype.type(1), rhs)
     quotient, rest = np.divmod(lhs, divisor)
@@ -150,11 +154,11 @@ def divide(lhs: Array, rhs: Array) -> Array:
 
 @primitive
 def power(lhs: Array, rhs: Array) -> Array:
-    """Return ``lhs`` to the power of ``rhs``: floats in float64, rounded once; integers modulo
-    their type's range."""
-    if lhs.dtype.kind != "f":
+    """Return ``lhs`` to the power of ``rhs``: floats and complex numbers with 64 bits each, rounded
+    once; integers modulo their type's range."""
+    if lhs.dtype.kind not in "fc":
         return _integer_power(lhs, rhs)
-    return np.power(lhs.astype(np.float64), rhs.astype(np.float64)).astype(lhs.dtype)
+    return np.power(lhs.astype(widest(lhs)), rhs.astype(widest(rhs))).astype(lhs.dtype)
 
 
 def _integer_power(lhs: Array, rhs: Array) -> Array:
@@ -290,10 +294,16 @@ def _clip(x: Any, low: float, high: float) -> Any:
 
 _ROWS = (
     # numbers
-    Row("abs", "unary", "absolute value", np.absolute, Onnx("Abs", 1, 13), laws=["idempotent"]),
+    Row(
+        "abs", "part", "absolute value", np.absolute, Onnx("Abs", 1, 13), laws=["idempotent"],
+        complex=True,
+    ),
+    Row("real", "part", "real part", np.real, complex=True),
+    Row("imag", "part", "imaginary part: 0 of a real number", np.imag, complex=True),
+    Row("conj", "unary", "complex conjugate", np.conjugate, laws=["involution"], complex=True),
     Row(
         "neg", "unary", "negation", np.negative, Onnx("Neg", 1, 13),
-        laws=["involution", "additive"], sizes=operator.neg,
+        laws=["involution", "additive"], complex=True, sizes=operator.neg,
     ),
     Row("sign", "unary", "sign: -1, 0 or 1", np.sign, Onnx("Sign", 9, 13), laws=["idempotent"]),
     Row("relu", "unary", "max(x, 0)", _relu, Onnx("Relu", 1, 14), laws=["idempotent"]),
@@ -302,30 +312,39 @@ _ROWS = (
         parameters={"low": -math.inf, "high": math.inf},
     ),
     # floats
-    Row("exp", "float", "e^x", np.exp, Onnx("Exp", 1, 13)),
-    Row("log", "float", "natural logarithm", np.log, Onnx("Log", 1, 13)),
-    Row("log2", "float", "logarithm to the base 2", np.log2),
-    Row("log10", "float", "logarithm to the base 10", np.log10),
-    Row("sqrt", "float", "square root", np.sqrt, Onnx("Sqrt", 1, 13)),
-    Row("reciprocal", "float", "1 / x", np.reciprocal, Onnx("Reciprocal", 1, 13)),
+    Row("exp", "float", "e^x", np.exp, Onnx("Exp", 1, 13), complex=True),
+    Row("log", "float", "natural logarithm", np.log, Onnx("Log", 1, 13), complex=True),
+    Row("log2", "float", "logarithm to the base 2", np.log2, complex=True),
+    Row("log10", "float", "logarithm to the base 10", np.log10, complex=True),
+    Row("sqrt", "float", "square root", np.sqrt, Onnx("Sqrt", 1, 13), complex=True),
+    Row("reciprocal", "float", "1 / x", np.reciprocal, Onnx("Reciprocal", 1, 13), complex=True),
     Row("floor", "float", "rounding down", np.floor, Onnx("Floor", 1, 13), laws=["idempotent"]),
     Row("ceil", "float", "rounding up", np.ceil, Onnx("Ceil", 1, 13), laws=["idempotent"]),
     Row(
         "round", "float", "rounding to nearest, halves to even", np.rint,
         Onnx("Round", 11, 22), laws=["idempotent"],
     ),
-    Row("sin", "float", "sine", np.sin, Onnx("Sin", 7, 22)),
-    Row("cos", "float", "cosine", np.cos, Onnx("Cos", 7, 22)),
-    Row("tan", "float", "tangent", np.tan, Onnx("Tan", 7, 22)),
-    Row("asin", "float", "arc sine", np.arcsin, Onnx("Asin", 7, 22)),
-    Row("acos", "float", "arc cosine", np.arccos, Onnx("Acos", 7, 22)),
-    Row("atan", "float", "arc tangent", np.arctan, Onnx("Atan", 7, 22)),
-    Row("sinh", "float", "hyperbolic sine", np.sinh, Onnx("Sinh", 9, 22)),
-    Row("cosh", "float", "hyperbolic cosine", np.cosh, Onnx("Cosh", 9, 22)),
-    Row("tanh", "float", "hyperbolic tangent", np.tanh, Onnx("Tanh", 1, 13)),
-    Row("asinh", "float", "inverse hyperbolic sine", np.arcsinh, Onnx("Asinh", 9, 22)),
-    Row("acosh", "float", "inverse hyperbolic cosine", np.arccosh, Onnx("Acosh", 9, 22)),
-    Row("atanh", "float", "inverse hyperbolic tangent", np.arctanh, Onnx("Atanh", 9, 22)),
+    Row("sin", "float", "sine", np.sin, Onnx("Sin", 7, 22), complex=True),
+    Row("cos", "float", "cosine", np.cos, Onnx("Cos", 7, 22), complex=True),
+    Row("tan", "float", "tangent", np.tan, Onnx("Tan", 7, 22), complex=True),
+    Row("asin", "float", "arc sine", np.arcsin, Onnx("Asin", 7, 22), complex=True),
+    Row("acos", "float", "arc cosine", np.arccos, Onnx("Acos", 7, 22), complex=True),
+    Row("atan", "float", "arc tangent", np.arctan, Onnx("Atan", 7, 22), complex=True),
+    Row("sinh", "float", "hyperbolic sine", np.sinh, Onnx("Sinh", 9, 22), complex=True),
+    Row("cosh", "float", "hyperbolic cosine", np.cosh, Onnx("Cosh", 9, 22), complex=True),
+    Row("tanh", "float", "hyperbolic tangent", np.tanh, Onnx("Tanh", 1, 13), complex=True),
+    Row(
+        "asinh", "float", "inverse hyperbolic sine", np.arcsinh, Onnx("Asinh", 9, 22),
+        complex=True,
+    ),
+    Row(
+        "acosh", "float", "inverse hyperbolic cosine", np.arccosh, Onnx("Acosh", 9, 22),
+        complex=True,
+    ),
+    Row(
+        "atanh", "float", "inverse hyperbolic tangent", np.arctanh, Onnx("Atanh", 9, 22),
+        complex=True,
+    ),
     Row("erf", "float", "error function", erf),
     Row("sigmoid", "float", "1 / (1 + e^-x)", _sigmoid, Onnx("Sigmoid", 1, 13)),
     Row("softplus", "float", "log(1 + e^x)", _softplus, Onnx("Softplus", 1, 22)),
@@ -361,8 +380,8 @@ _ROWS = (
         Onnx("HardSigmoid", 1, 22), {"alpha": 0.2, "beta": 0.5},
     ),
     # to booleans
-    Row("is_nan", "predicate", "test for NaN", np.isnan, Onnx("IsNaN", 9, 20)),
-    Row("is_inf", "predicate", "test for an infinity", np.isinf),
+    Row("is_nan", "predicate", "test for NaN", np.isnan, Onnx("IsNaN", 9, 20), complex=True),
+    Row("is_inf", "predicate", "test for an infinity", np.isinf, complex=True),
     Row(
         "not", "boolean", "logical negation", np.logical_not, Onnx("Not", 1, 1),
         laws=["involution"],
@@ -370,21 +389,24 @@ _ROWS = (
     # two operands
     Row(
         "add", "binary", "lhs + rhs", np.add, Onnx("Add", 1, 14), laws=["commutative", "additive"],
-        neutral=-0.0, sizes=operator.add,
+        neutral=-0.0, complex=True, sizes=operator.add,
     ),
     Row(
         "sub", "binary", "lhs - rhs", np.subtract, Onnx("Sub", 1, 14), laws=["additive"],
-        neutral=0.0, sizes=operator.sub,
+        neutral=0.0, complex=True, sizes=operator.sub,
     ),
     Row(
         "mul", "binary", "lhs * rhs", np.multiply, Onnx("Mul", 1, 14), laws=["commutative"],
-        neutral=1, sizes=operator.mul,
+        neutral=1, complex=True, sizes=operator.mul,
     ),
     Row(
         "div", "binary", "lhs / rhs; integers round towards zero", divide,
-        Onnx("Div", 1, 14), equivalent=np.true_divide, neutral=1, sizes=truncated,
+        Onnx("Div", 1, 14), equivalent=np.true_divide, neutral=1, complex=True, sizes=truncated,
     ),
-    Row("pow", "binary", "lhs to the power of rhs", power, equivalent=np.power, neutral=1),
+    Row(
+        "pow", "binary", "lhs to the power of rhs", power, equivalent=np.power, neutral=1,
+        complex=True,
+    ),
     Row(
         "min", "binary", "smaller of both; NaN if either is", np.minimum, laws=["commutative"],
         sizes=decided_min,
@@ -400,7 +422,7 @@ _ROWS = (
     ),
     Row(
         "equal", "comparison", "lhs == rhs", np.equal, Onnx("Equal", 1, 19), laws=["commutative"],
-        sizes=equal,
+        complex=True, sizes=equal,
     ),
     Row(
         "less", "comparison", "lhs < rhs", np.less, Onnx("Less", 1, 13),
@@ -467,8 +489,8 @@ def _kernel(row: Row) -> HostKernel:
         return row.function
 
     def rounded(x: Array, **parameters: float) -> Array:
-        wide = row.function(x.astype(np.float64), **parameters)
-        return np.asarray(wide).astype(x.dtype)
+        exact = row.function(x.astype(widest(x)), **parameters)
+        return np.asarray(exact).astype(x.dtype)
 
     return rounded
 

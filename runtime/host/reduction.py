@@ -25,11 +25,11 @@ def reduce_prod(x: Array, *, axes: Sequence[int], keepdims: bool) -> Array:
 
 @kernel("reduce_mean")
 def reduce_mean(x: Array, *, axes: Sequence[int], keepdims: bool) -> Array:
-    """Return the mean over ``axes``. The mean of floats is computed in float64 and rounded once;
-    the mean of integers is rounded towards zero."""
+    """Return the mean over ``axes``. The mean of floats is computed in float64 and rounded once,
+    that of complex numbers in complex128; the mean of integers is rounded towards zero."""
     count = math.prod(x.shape[axis] for axis in axes)
-    if x.dtype.kind == "f":
-        total = np.sum(x, axis=tuple(axes), dtype=np.float64, keepdims=keepdims)
+    if x.dtype.kind in "fc":
+        total = np.sum(x, axis=tuple(axes), dtype=wide(x), keepdims=keepdims)
         return (total / np.float64(count)).astype(x.dtype)
     total = np.sum(x, axis=tuple(axes), keepdims=keepdims)
     return (np.sign(total) * (np.abs(total) // total.dtype.type(max(count, 1)))).astype(x.dtype)

@@ -13,6 +13,8 @@ from tessella.support.elements import Element
 
 DType = np.dtype[Any]
 
+_WIDE = {"f": np.dtype(np.float64), "c": np.dtype(np.complex128)}
+
 
 def least(dtype: DType) -> Any:
     """Return the least value of a dtype: -inf, False, or an integer type's minimum."""
@@ -37,7 +39,7 @@ def saturate(value: float, dtype: DType) -> Any:
     """
     if dtype == STRING:
         return ""
-    if dtype.kind in "fb":
+    if dtype.kind in "fbc":
         return dtype.type(value)
     element = element_of(dtype)
     if element is not None and element.is_tagged:
@@ -61,5 +63,6 @@ def limits_of(element: Element) -> tuple[int, int]:
 
 
 def wide(x: Array) -> DType:
-    """Return the dtype for accumulation: float64 for floats, the array's own for integers."""
-    return np.dtype(np.float64) if x.dtype.kind == "f" else x.dtype
+    """Return the dtype for accumulation: float64 for floats, complex128 for complex numbers, the
+    array's own for integers."""
+    return _WIDE.get(x.dtype.kind, x.dtype)

@@ -21,7 +21,7 @@ UNARY = {
     **{
         name: op
         for name, (kind, op) in KINDS.items()
-        if kind in ("unary", "float", "predicate") and not op.DEFAULTS
+        if kind in ("unary", "float", "part", "predicate") and not op.DEFAULTS
     },
     "Erf": nn.ErfOp,
     "Gelu": nn.GeluOp,

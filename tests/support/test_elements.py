@@ -26,9 +26,8 @@ def test_elements_that_numpy_has(name: str) -> None:
     element = ELEMENTS[name]
     dtype = np.dtype(element.dtype)
     assert dtype.itemsize * 8 == element.bits
-    assert (
-        dtype.kind == {"float": "f", "signed": "i", "unsigned": "u", "boolean": "b"}[element.kind]
-    )
+    kinds = {"float": "f", "signed": "i", "unsigned": "u", "boolean": "b", "complex": "c"}
+    assert dtype.kind == kinds[element.kind]
 
 
 @pytest.mark.parametrize("name", TAGGED)
@@ -72,7 +71,7 @@ def test_floats_that_widen() -> None:
         assert widens(name, end) == (is_same and ELEMENTS[name].bits < ELEMENTS[end].bits)
 
 
-def test_integers_that_widen() -> None:
+def test_integers_and_complex_numbers_that_widen() -> None:
     bits = (2, 4, 8, 16, 32, 64)
     wider = {
         (f"{a}{m}", f"{b}{n}")
@@ -80,4 +79,4 @@ def test_integers_that_widen() -> None:
         for m, n in itertools.combinations(bits, 2)
     }
     pairs = itertools.product(ELEMENTS, ELEMENTS)
-    assert {p for p in pairs if p[0] not in FLOATS and widens(*p)} == wider
+    assert {p for p in pairs if p[0] not in FLOATS and widens(*p)} == wider | {("c64", "c128")}

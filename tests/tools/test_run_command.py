@@ -108,7 +108,9 @@ def test_run_does_not_run_code_for_another_machine(model: str, capsys: Out) -> N
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("name, code", [("bfloat16", 16), ("float16", 10), ("uint8", 2)])
+@pytest.mark.parametrize(
+    "name, code", [("bfloat16", 16), ("float16", 10), ("uint8", 2), ("complex64", 14)]
+)
 @pytest.mark.parametrize("kind", ["randn", "zeros", "ones"])
 def test_run_on_every_element(name: str, code: int, kind: str, tmp_path: Path, capsys: Out) -> None:
     """An output is written, and compared with what was written."""
@@ -120,7 +122,8 @@ def test_run_on_every_element(name: str, code: int, kind: str, tmp_path: Path, c
     onnx.save(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=8), path)
     arguments = ["run", str(path), "--input", f"x={kind}"]
     assert main([*arguments, "--output", f"y=@{file}"]) == 0
-    assert capsys.readouterr().out.startswith(f"y: {name} [3, 5] min ")
+    told = "absolute min" if name == "complex64" else "min"
+    assert capsys.readouterr().out.startswith(f"y: {name} [3, 5] {told} ")
     assert main([*arguments, "--expected", f"y=@{file}"]) == 0
     assert "y: as expected" in capsys.readouterr().out
     assert main([*arguments, "--interpret", "tile", "--expected", f"y=@{file}"]) == 0
@@ -164,10 +167,20 @@ def array(*values: Any, dtype: str = "float32") -> np.ndarray[Any, Any]:
         (array(True, dtype="bool"), array(False, dtype="bool"), True),
         (array(2**53, dtype="int64"), array(2**53 + 1, dtype="int64"), True),
         (array(3, dtype="int8"), array(3, dtype="int8"), False),
+        (array(1 + 2j, dtype="complex64"), array(1 + 2.00001j, dtype="complex64"), False),
+        (array(1 + 2j, dtype="complex64"), array(1 - 2j, dtype="complex64"), True),
+        (array(1 + 2j, dtype="complex64"), array(1 + 2j, dtype="complex128"), True),
     ],
 )
 def test_difference(found: Any, expected: Any, differs: bool) -> None:
     assert (difference(found, expected, 1e-4, 1e-5) is not None) == differs
+
+
+def test_the_difference_of_complex_numbers() -> None:
+    told = difference(array(3 + 4j, 1, dtype="complex64"), array(0, 1, dtype="complex64"), 0.1, 0.1)
+    assert told is not None
+    assert "1 of 2 elements differ" in told
+    assert "largest absolute difference 5 at [0]: found (3+4j), expected 0j" in told
 
 
 # ** stages **

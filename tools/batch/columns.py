@@ -66,7 +66,15 @@ def array_of(batch: Any, info: ValueInfo) -> Array:
 
 
 def column_of(array: Array) -> Any:
-    """Return rows of an array as a column: a list for each dimension after the first."""
+    """Return rows of an array as a column: a list for each dimension after the first. Raises
+    InputError for complex numbers."""
+    if array.dtype.kind == "c":
+        raise InputError(
+            "Parquet has no complex numbers",
+            expected="an output of real numbers",
+            found=array.dtype.name,
+            hint="let the model return the real and the imaginary parts",
+        )
     flat = array.reshape(-1)
     column = pa.array(flat.tolist(), pa.string()) if array.dtype == texts.STRING else pa.array(flat)
     for size in array.shape[:0:-1]:

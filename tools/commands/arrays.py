@@ -62,6 +62,8 @@ def make_array(info: ValueInfo, kind: str, shape: tuple[int, ...], seed: int) ->
         case "randn" if element is not None and element.is_float:
             numbers = np.asarray(rng.standard_normal(shape))
             return converted(numbers if element.signed else np.abs(numbers), dtype)
+        case "randn" if element is not None and element.is_complex:
+            return converted(rng.standard_normal((*shape, 2)).view(np.complex128)[..., 0], dtype)
         case "randn":
             return converted(np.asarray(rng.integers(0, 2, shape)), dtype)
         case _:
@@ -72,16 +74,18 @@ def make_array(info: ValueInfo, kind: str, shape: tuple[int, ...], seed: int) ->
 
 
 def summary(array: Array) -> str:
-    """Return the type, shape, and least, mean and greatest element of an array, as a line of text;
-    the number of distinct elements of an array of strings."""
+    """Return the type, shape, and least, mean and greatest element of an array, as a line of text:
+    of the absolute values of complex numbers, and the number of distinct elements of strings."""
     text = _kind(array)
     if not array.size:
         return f"{text} empty"
     if array.dtype == STRING:
         return f"{text} {len(np.unique(array))} distinct, the first {array.reshape(-1)[0]!r}"
-    numbers = converted(array, np.float64)
+    is_complex = array.dtype.kind == "c"
+    numbers = np.abs(array) if is_complex else converted(array, np.float64)
     broken = int(np.count_nonzero(~np.isfinite(numbers)))
     with np.errstate(all="ignore"):
+        text += " absolute" * is_complex
         text += f" min {numbers.min():.6g} mean {numbers.mean():.6g} max {numbers.max():.6g}"
     return f"{text}, {broken} not finite" if broken else text
 
@@ -89,14 +93,15 @@ def summary(array: Array) -> str:
 def difference(found: Array, expected: Array, rtol: float, atol: float) -> str | None:
     """Return how an array differs from the expected one; None if it does not.
 
-    Floats may differ by ``atol + rtol * |expected|``; NaN equals NaN. Other elements must be equal.
+    Floats and complex numbers may differ by ``atol + rtol * |expected|``; NaN equals NaN. Other
+    elements must be equal.
     """
     found, expected = as_own(found), as_own(expected)
     if found.shape != expected.shape or found.dtype != expected.dtype:
         return f"expected {_kind(expected)}, found {_kind(found)}"
     found, expected = widened(found), widened(expected)
     close = found == expected
-    if found.dtype.kind == "f":
+    if found.dtype.kind in "fc":
         close |= np.isclose(found, expected, rtol=rtol, atol=atol, equal_nan=True)
     count = int(np.count_nonzero(~close))
     if not count:
@@ -106,10 +111,11 @@ def difference(found: Array, expected: Array, rtol: float, atol: float) -> str |
         at = np.unravel_index(int(np.argmin(close)), close.shape)
         return f"{told}\n  the first {_pair(at, found, expected)}"
     with np.errstate(all="ignore"):
-        gap = np.abs(found.astype(np.float64) - expected.astype(np.float64))
+        wide = np.complex128 if found.dtype.kind == "c" else np.float64
+        gap = np.abs(found.astype(wide) - expected.astype(wide))
         gap = np.where(np.isnan(gap), np.inf, gap)
         gap[close] = 0.0
-        ratio = np.where(gap > 0.0, gap / np.abs(expected.astype(np.float64)), 0.0)
+        ratio = np.where(gap > 0.0, gap / np.abs(expected.astype(wide)), 0.0)
     return "\n".join(
         [
             f"{told} (rtol {rtol:g}, atol {atol:g})",

@@ -18,6 +18,8 @@ ROUNDING: Mapping[str, float] = {
     "f32": 1e-4,
     "f16": 1e-2,
     "bf16": 5e-2,
+    "c128": 1e-9,
+    "c64": 1e-4,
     **{name: 0.5 for name in FLOATS if ELEMENTS[name].bits <= 8},
 }
 """The rounding errors to expect in values of a network, relative to the largest value, by element
@@ -48,8 +50,8 @@ def beyond_rounding(found: Array, expected: Array, tolerance: float | None = Non
 
 
 def _largest(array: Array) -> float:
-    """Return the largest finite magnitude of floats; 0 for other elements."""
-    if array.dtype.kind != "f":
+    """Return the largest finite magnitude of floats and complex numbers; 0 for other elements."""
+    if array.dtype.kind not in "fc":
         return 0.0
     finite = np.abs(array[np.isfinite(array)])
     return float(finite.max(initial=0.0))

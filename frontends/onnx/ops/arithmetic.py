@@ -7,6 +7,7 @@ from functools import reduce
 import numpy as np
 
 from tessella.dialects import nn
+from tessella.dialects.nn.traits import TakesComplex
 from tessella.frontends.emitter import Value
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.registry import Converter, converts
@@ -33,19 +34,22 @@ def _folded(call: Call, op: type[nn.NnOp]) -> Value:
 
 for _name, _row in ROWS.items():
     if _row.onnx is not None and _row.kind in ("binary", "comparison", "logic", "bitwise"):
-        converts(_row.onnx.name, _row.onnx.first, _row.onnx.last)(_binary(nn.OPS[_name]))
+        _registered = converts(
+            _row.onnx.name, _row.onnx.first, _row.onnx.last, complex=_row.complex
+        )
+        _registered(_binary(nn.OPS[_name]))
 for _name, (_op, _first, _last) in _VARIADIC.items():
-    converts(_name, _first, _last)(_variadic(_op))
+    converts(_name, _first, _last, complex=_op.has_trait(TakesComplex))(_variadic(_op))
 
 
-@converts("Mean", 1, 13)
+@converts("Mean", 1, 13, complex=True)
 def mean(call: Call) -> Value:
     """Emit the mean of the operands: their sum divided by their number."""
     total, count = _folded(call, nn.AddOp), len(call.inputs)
     return total if count == 1 else total / count
 
 
-@converts("Pow", 1, 15)
+@converts("Pow", 1, 15, complex=True)
 def power(call: Call) -> Value:
     """Emit a power. The result has the type of the base, whatever the type of the exponent."""
     base, exponent = call.operand(0), call.operand(1)
@@ -53,7 +57,8 @@ def power(call: Call) -> Value:
         return base**exponent
     # If an integer base has a floating-point exponent, the power is computed in float64 and
     # truncated at the end.
-    wide = np.float64 if exponent.is_float and not base.is_float else base.dtype
+    is_whole = not base.is_float and not base.is_complex
+    wide = np.float64 if exponent.is_float and is_whole else base.dtype
     return (base.cast(wide) ** exponent.cast(wide)).cast(base.dtype)
 
 

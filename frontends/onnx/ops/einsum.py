@@ -21,7 +21,7 @@ class _Term:
     letters: str
 
 
-@converts("Einsum", 12, 28)
+@converts("Einsum", 12, 28, complex=True)
 def einsum(call: Call) -> Value:
     """Emit an Einsum, contracting two operands at a time from left to right."""
     inputs, output = _letters(call)

@@ -18,6 +18,8 @@ from tessella.frontends.onnx.tensors import element_name
 from tessella.runtime.elements import widened
 from tessella.runtime.host.elementwise import ROWS
 
+_UNARY = ("unary", "float", "part", "predicate", "boolean", "bits")
+
 
 def _unary(op: type[nn.NnOp], names: Mapping[str, str]) -> Converter:
     """Return a converter to the op ``op``. ``names`` maps its properties to the node's
@@ -26,9 +28,12 @@ def _unary(op: type[nn.NnOp], names: Mapping[str, str]) -> Converter:
 
 
 for _name, _row in ROWS.items():
-    if _row.onnx is not None and _row.kind in ("unary", "float", "predicate", "boolean", "bits"):
+    if _row.onnx is not None and _row.kind in _UNARY:
         _names = {k: _row.onnx.attributes.get(k, k) for k in _row.parameters}
-        converts(_row.onnx.name, _row.onnx.first, _row.onnx.last)(_unary(nn.OPS[_name], _names))
+        _registered = converts(
+            _row.onnx.name, _row.onnx.first, _row.onnx.last, complex=_row.complex
+        )
+        _registered(_unary(nn.OPS[_name], _names))
 
 
 @converts("Erf", 9, 13)
@@ -107,6 +112,7 @@ def _bound(call: Call, index: int) -> float | Value | None:
     1,
     28,
     Rule("to types that tessella has", lambda node: _foreign(node.attributes.get("to", 1))),
+    complex=True,
 )
 def cast(call: Call) -> Value:
     """Convert elements to the type that the attribute ``to`` names: by a word in version 1, by a
@@ -114,7 +120,7 @@ def cast(call: Call) -> Value:
     return converted(call, call.x, DTYPES[_target(call.attribute("to"))])
 
 
-@converts("CastLike", 15, 25)
+@converts("CastLike", 15, 25, complex=True)
 def cast_like(call: Call) -> Value:
     """Emit a conversion to the second operand's type."""
     return converted(call, call.x, call.operand(1).dtype)

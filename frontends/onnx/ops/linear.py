@@ -19,13 +19,13 @@ from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size
 
 
-@converts("MatMul", 1, 13)
+@converts("MatMul", 1, 13, complex=True)
 def matmul(call: Call) -> Value:
     """Emit a matrix product. A vector on the left is a row, on the right a column."""
     return product(call.operand(0), call.operand(1))
 
 
-@converts("Gemm", 1, 13)
+@converts("Gemm", 1, 13, complex=True)
 def gemm(call: Call) -> Value:
     """Emit alpha * A' * B' + beta * C, without a multiplication by a factor of 1."""
     a, b, c = call.operand(0), call.operand(1), call.optional(2)
@@ -36,7 +36,7 @@ def gemm(call: Call) -> Value:
         if matrix.rank != 2:
             raise ShapeError("Gemm takes matrices", found=str(matrix.type))
     y = a.op(nn.MatmulOp, b, transpose_b=call.flag("transB"))
-    if y.is_float or (alpha.is_integer() and beta.is_integer()):
+    if y.is_float or y.is_complex or (alpha.is_integer() and beta.is_integer()):
         return _sum(y, alpha, c, beta)
     wide = None if c is None else c.cast(np.float64)
     return _sum(y.cast(np.float64), alpha, wide, beta).cast(y.dtype)
@@ -58,7 +58,7 @@ def _scaled(x: Value, factor: float) -> Value:
     return x if factor == 1 else x * factor
 
 
-@converts("Conv", 1, 22)
+@converts("Conv", 1, 22, complex=True)
 def conv(call: Call) -> Value:
     """Emit a convolution with any number of spatial dimensions."""
     return convolution(call, call.operand(0), call.operand(1), call.optional(2))
@@ -90,7 +90,7 @@ def _check_ranks(x: Value, w: Value) -> None:
         )
 
 
-@converts("ConvTranspose", 1, 22)
+@converts("ConvTranspose", 1, 22, complex=True)
 def conv_transpose(call: Call) -> Value:
     """Emit a transposed convolution. Either the padding determines the output's size, or the given
     output size determines the padding."""

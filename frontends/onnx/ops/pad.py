@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tessella.dialects import nn
-from tessella.frontends.emitter import Value, where
+from tessella.frontends.emitter import Operand, Value, where
 from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.registry import converts
 from tessella.runtime.texts import STRING
@@ -30,10 +30,18 @@ def pad(call: Call) -> Value:
         return x.op(nn.PadOp, low=tuple(low), high=tuple(high), mode=mode, value=0.0)
     if x.dtype == STRING and call.optional(2) is not None:
         call.unsupported("strings are padded with empty strings alone")
+    if x.is_complex and call.optional(2) is not None:
+        return _filled(call, x, low, high, call.operand(2).reshape(()))
     value = 0.0 if call.optional(2) is None else call.static_number(2, "constant_value")
     if value != value or float(value) == value:
         return x.pad(low, high, float(value))
-    # `nn.pad` stores its value as a float64, which does not represent this integer.
+    return _filled(call, x, low, high, value)
+
+
+def _filled(
+    call: Call, x: Value, low: Sequence[Size], high: Sequence[Size], value: Operand
+) -> Value:
+    """Emit padding with a value that a float64, in which `nn.pad` stores it, does not represent."""
     inside = call.build.splat(True, x.shape, np.bool)
     return where(inside.pad(low, high), x.pad(low, high), value)
 

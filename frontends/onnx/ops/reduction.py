@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tessella.dialects import nn
+from tessella.dialects.nn.traits import TakesComplex
 from tessella.frontends.emitter import Value, where
 from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.registry import converts
@@ -52,7 +53,7 @@ def _plain(op: type[nn.NnOp]) -> Callable[[Call], Value]:
 
 
 for _name, (_op, _last) in _PLAIN.items():
-    converts(_name, 1, _last)(_plain(_op))
+    converts(_name, 1, _last, complex=_op.has_trait(TakesComplex))(_plain(_op))
 
 
 @converts("ReduceL1", 1, 18)
@@ -158,8 +159,9 @@ def _cumulative(op: type[nn.CumulativeOp]):
     return convert
 
 
-converts("CumSum", 11, 14, note="axis known at import")(_cumulative(nn.CumsumOp))
-converts("CumProd", 26, 26, note="axis known at import")(_cumulative(nn.CumprodOp))
+_AXIS = "axis known at import"
+converts("CumSum", 11, 14, note=_AXIS, complex=True)(_cumulative(nn.CumsumOp))
+converts("CumProd", 26, 26, note=_AXIS, complex=True)(_cumulative(nn.CumprodOp))
 
 
 @converts("TopK", 1, 24, note="k known at import, or a size that is computed")

@@ -150,26 +150,28 @@ def test_input_that_is_an_output() -> None:
 
 
 def test_everything_unsupported_is_listed_at_once() -> None:
-    pair = helper.make_tensor("pair", TensorProto.COMPLEX64, [1], [1.0])
+    strange = TensorProto(name="strange", data_type=99, dims=[1], raw_data=b"1")
+    wave = value("wave", [1])
+    wave.type.tensor_type.elem_type = 99
     nodes = [
         node("Relu", ["x"], ["a"], name="fine"),
         node("NoSuchOp", ["a"], ["b"], name="unknown"),
         node("Fused", ["b"], ["c"], name="foreign", domain="com.example"),
-        node("Cast", ["c"], ["d"], name="complex", to=TensorProto.COMPLEX64),
+        node("Cast", ["c"], ["d"], name="cast", to=99),
         node("LpNormalization", ["image"], ["p"], name="norm", p=3),
-        node("Constant", [], ["e"], name="constant", value=pair),
+        node("Constant", [], ["e"], name="constant", value=strange),
         node("LpNormalization", ["dead"], ["dead2"], name="not needed", p=3),
         node("Sum", ["d", "e", "p"], ["y"], name="sum"),
-        node("Sampling", ["pair"], ["z"], name="search", domain="com.microsoft"),
+        node("Sampling", ["strange"], ["z"], name="search", domain="com.microsoft"),
     ]
     nodes.insert(0, node("Relu", ["x"], ["dead"]))
-    inputs = [value("x", [1]), value("image", [1, 1, 4, 4]), value("wave", [1], np.complex64)]
+    inputs = [value("x", [1]), value("image", [1, 1, 4, 4]), wave]
     outputs = [value("y", [1]), value("z", [1])]
     proto = model(nodes, inputs, outputs, domains={"com.example": 1, "com.microsoft": 1})
-    proto.graph.initializer.append(pair)
+    proto.graph.initializer.append(strange)
     expected = [
-        Unsupported("input", "wave", "type complex64 is not supported"),
-        Unsupported("initializer", "pair", "type complex64 is not supported"),
+        Unsupported("input", "wave", "type type number 99 is not supported"),
+        Unsupported("initializer", "strange", "type type number 99 is not supported"),
         Unsupported("NoSuchOp", "unknown", "ONNX has no such op in opset 21"),
         Unsupported(
             "com.example.Fused",
@@ -177,9 +179,11 @@ def test_everything_unsupported_is_listed_at_once() -> None:
             "domain 'com.example' is not supported: a plugin adds its ops, by an entry point "
             "'com.example' of the group 'tessella.onnx' (docs/plugins.md)",
         ),
-        Unsupported("Cast", "complex", "type complex64 is not supported"),
+        Unsupported("Cast", "cast", "type type number 99 is not supported"),
         Unsupported("LpNormalization", "norm", "p=3; supported: 2, 1"),
-        Unsupported("Constant", "constant", "attribute 'value': type complex64 is not supported"),
+        Unsupported(
+            "Constant", "constant", "attribute 'value': type type number 99 is not supported"
+        ),
         Unsupported(
             "com.microsoft.Sampling",
             "search",

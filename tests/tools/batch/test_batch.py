@@ -295,6 +295,15 @@ def test_columns_that_are_no_arrays(column: list[Any], text: str) -> None:
         array_of(batch, ValueInfo("x", "int32", ("N", 2)))
 
 
+def test_complex_numbers_are_no_columns() -> None:
+    x = np.array([[1j, 2]], np.complex64)
+    with pytest.raises(InputError, match="Parquet has no complex numbers"):
+        column_of(x)
+    batch = pa.RecordBatch.from_pydict({"x": [[1.0, 2.0]]})
+    with pytest.raises(InputError, match="is no complex64"):
+        array_of(batch, ValueInfo("x", "complex64", ("N", 2)))
+
+
 def test_columns_are_checked_first(artifact: Path, tmp_path: Path, capsys: Out) -> None:
     path = tmp_path / "data.parquet"
     command = ["batch", str(artifact), str(path), "-o", str(tmp_path / "out")]

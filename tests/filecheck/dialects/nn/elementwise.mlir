@@ -78,6 +78,30 @@ func.func @unary(%x: tensor<2x3xf32>, %c: tensor<2x3xi1>) {
   func.return
 }
 
+// CHECK-LABEL: func.func @complex(
+// CHECK-NEXT:    %0 = nn.weight @w : tensor<3xcomplex<f32>>
+// CHECK-NEXT:    %1 = nn.mul %z, %0 : tensor<2x3xcomplex<f32>>
+// CHECK-NEXT:    %2 = nn.conj %1 : tensor<2x3xcomplex<f32>>
+// CHECK-NEXT:    %3 = nn.abs %2 : tensor<2x3xf32>
+// CHECK-NEXT:    %4 = nn.real %2 : tensor<2x3xf32>
+// CHECK-NEXT:    %5 = nn.cast %2 to complex<f64> : tensor<2x3xcomplex<f64>>
+// CHECK-NEXT:    %6 = nn.imag %5 : tensor<2x3xf64>
+// CHECK-NEXT:    %7 = nn.cast %6 to complex<f32> : tensor<2x3xcomplex<f32>>
+// CHECK-NEXT:    %8 = nn.equal %7, %1 : tensor<2x3xi1>
+// CHECK-NEXT:    func.return
+func.func @complex(%z: tensor<2x3xcomplex<f32>>) {
+  %0 = nn.weight @w : tensor<3xcomplex<f32>>
+  %1 = nn.mul %z, %0 : tensor<2x3xcomplex<f32>>
+  %2 = nn.conj %1 : tensor<2x3xcomplex<f32>>
+  %3 = nn.abs %2 : tensor<2x3xf32>
+  %4 = nn.real %2 : tensor<2x3xf32>
+  %5 = nn.cast %2 to complex<f64> : tensor<2x3xcomplex<f64>>
+  %6 = nn.imag %5 : tensor<2x3xf64>
+  %7 = nn.cast %6 to complex<f32> : tensor<2x3xcomplex<f32>>
+  %8 = nn.equal %7, %1 : tensor<2x3xi1>
+  func.return
+}
+
 // CHECK-LABEL: func.func @parametric(
 // CHECK-NEXT:    %0 = nn.leaky_relu %x alpha 0.1 : tensor<2x3xf32>
 // CHECK-NEXT:    %1 = nn.elu %x : tensor<2x3xf32>

@@ -232,3 +232,27 @@ func.func @bits(%x: tensor<5x4xf32>, %t: tensor<9xf32>, %l: tensor<9xi32>, %v: t
   %0 = nn.tree_ensemble %x, %t, %l, %v trees 2 levels 3 bits 32 : tensor<5x2xf32>
   func.return
 }
+
+// -----
+
+func.func @order(%z: tensor<2xcomplex<f32>>) {
+  // expected-error@+1 {{nn.less takes real numbers}}
+  %0 = nn.less %z, %z : tensor<2xi1>
+  func.return
+}
+
+// -----
+
+func.func @parts(%z: tensor<2xcomplex<f32>>) {
+  // expected-error@+1 {{nn.cast: the imaginary parts of complex numbers would be lost}}
+  %0 = nn.cast %z to f32 : tensor<2xf32>
+  func.return
+}
+
+// -----
+
+func.func @complex_splat() {
+  // expected-error@+1 {{nn.splat: the value is not of the element type}}
+  %0 = nn.splat 1.0 : f32 : tensor<2xcomplex<f32>>
+  func.return
+}
