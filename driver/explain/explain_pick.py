@@ -34,6 +34,7 @@ from tessella.passes.pick.candidates import (
 from tessella.passes.pick.grade import valid_place
 from tessella.passes.pick.kernel_cost import OpCost, Prices, step_seconds
 from tessella.passes.pick.narrowing import narrowing_of
+from tessella.passes.pick.priced import recorded_prices
 from tessella.passes.pick.switches import parse_switches
 from tessella.passes.pick_kernels import PICK
 from tessella.runtime.explain_types import OpEntry, Pick, Rejected, RunnerUp, duration
@@ -52,6 +53,9 @@ class _Option:
     cost: float
     growth: float = 0.0
     """Bytes of weights that the picked kernel saves over this rival."""
+
+    def __str__(self) -> str:
+        return f"{self.site.kernel.name} at {self.place}"
 
 
 class Explainer:
@@ -90,11 +94,10 @@ class Explainer:
         listed = self._listed(op)
         error = costs.error([(c.kernel, c.place) for c in listed])
         cost = None if at is None else costs.seconds(kernel, at, error)
-        others = [
-            self._option(costs, c, kernel, error)
-            for c in listed
-            if c.kernel is not kernel or not accepts(c.wants, op.places or ())
-        ]
+        options = [self._option(costs, c, kernel, error) for c in listed]
+        picked = [c.kernel is kernel and accepts(c.wants, op.places or ()) for c in listed]
+        others = [each for each, is_picked in zip(options, picked, strict=True) if not is_picked]
+        names = [str(each) for each, is_picked in zip(options, picked, strict=True) if is_picked]
         return {
             "op": op.name,
             "node": op.node,
@@ -109,7 +112,7 @@ class Explainer:
             "group": group,
             "fallback": op.fallback,
             "runner_up": _runner_up([*others, *self._spare(costs)]),
-            "rejected": self._rejected(op, kernel, cost, others),
+            "rejected": self._rejected(op, kernel, cost, others, names),
         }
 
     def _saved(self, op: NnOp) -> float:
@@ -151,11 +154,26 @@ class Explainer:
         return [_Option(r.site, r.place, costs.seconds(r.site.kernel, r.place)) for r in able]
 
     def _rejected(
-        self, op: NnOp, kernel: Kernel, cost: float | None, others: list[_Option]
+        self,
+        op: NnOp,
+        kernel: Kernel,
+        cost: float | None,
+        others: list[_Option],
+        picked: list[str],
     ) -> list[Rejected]:
-        found = self.found.get(op)
+        """Return the rejected candidates with the reasons. ``picked`` has the names of the picked
+        one, as prices are recorded."""
+        found, prices = self.found.get(op), recorded_prices(op)
+        price = next((prices[name] for name in picked if name in prices), None)
         result: list[Rejected] = [
-            _rejected(o.site, o.place, self._reason(op, kernel, cost or 0.0, o)) for o in others
+            _rejected(
+                o.site,
+                o.place,
+                self._reason(op, kernel, cost or 0.0, o)
+                if price is None
+                else _reason_of_prices(price, prices.get(str(o)), o.growth),
+            )
+            for o in others
         ]
         if found is not None:
             result += [_rejected(r.site, r.place, r.reason) for r in found.rejected]
@@ -197,6 +215,19 @@ class Explainer:
         ranks = self.found[op].ranks
         later = site is not None and ranks.get(other.site, 0) > ranks[site]
         return later and other.site.kernel.cost is None and TOLERANCE * other.cost > cost
+
+
+def _reason_of_prices(price: float, other: float | None, growth: float) -> str:
+    """Return why a candidate was not picked, given the price of the picked one and its own, None if
+    it was not needed, and the growth of weights that it causes."""
+    if other is None:
+        return "the price of its least time exceeds that of another candidate"
+    found = f"its price is {other:.3g}, that of the picked one {price:.3g}"
+    if other > price:
+        return found
+    if growth > 0:
+        return f"{found}, and its weights grow too much"
+    return f"{found}, and it costs more together with the ops and places around it"
 
 
 def _run_at(op: NnOp) -> PlaceAttr | None:

@@ -8,9 +8,10 @@ estimates the result. As that takes milliseconds, ops with equal keys (``cost_ke
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 
 from xdsl.ir import SSAValue
 
@@ -23,6 +24,7 @@ from tessella.kernels.cost import CALL, SHUFFLING, bytes_of, moving
 from tessella.kernels.registry import Kernel
 from tessella.passes.pick.cost_key import CostKey, cost_key, exact_key, op_text
 from tessella.passes.pick.device_cost import copy_seconds, device_seconds
+from tessella.passes.pick.price import CandidateFacts, PickFunction, check_monotone, price_of
 from tessella.passes.pick.scratch import scratch_kernel
 from tessella.passes.pick.usual import stored_op, usual_op
 from tessella.passes.tile.cost import cost_after
@@ -36,6 +38,9 @@ from tessella.targets.database import Times, Timing
 
 MAX_KEPT = 1 << 16
 """The most estimates that a compilation caches."""
+
+LONGER = (1, 2, 4, 8, 16)
+"""The multiples of a lower bound at which the prices of a candidate are compared."""
 
 _ESTIMATES: dict[Hashable, KernelEstimate] = of_compilations()
 
@@ -63,6 +68,12 @@ class Prices:
     """Measured times of this machine, which replace estimates."""
     shared: bool = False
     """True if constants are packed as programs for other sizes pack them."""
+    function: PickFunction | None = None
+    """The caller's function of the price of a candidate; None if its price is its cost."""
+    known: dict[NnOp, dict[str, float]] = field(
+        default_factory=dict[NnOp, dict[str, float]], compare=False
+    )
+    """The prices that the function has returned so far, by `conv at x86/f32/nhwc`."""
 
     def of(self, op: NnOp) -> OpCost:
         """Return the costs of an op."""
@@ -104,11 +115,64 @@ class OpCost:
         measured = self.measured(kernel, place)
         return error * self.modelled(kernel, place) if measured is None else measured
 
+    def price(self, kernel: Kernel, place: PlaceAttr, error: float = 1.0) -> float:
+        """Return what the pick compares: the caller's function of the seconds of one call, or the
+        seconds if there is no function. Raises OptionError for a function that gives no price."""
+        seconds, function = self.seconds(kernel, place, error), self.prices.function
+        if function is None:
+            return seconds
+        facts = self._facts(kernel, place, seconds)
+        price = price_of(function, facts)
+        if (bound := self._bound(kernel, place, error)) is not None:
+            check_monotone(function, bound, (facts, price))
+        self.prices.known.setdefault(self.op, {})[f"{kernel.name} at {place}"] = price
+        return price
+
+    def least_price(self, kernel: Kernel, place: PlaceAttr, error: float = 1.0) -> float:
+        """Return a lower bound on a candidate's price, which needs no estimate. Raises OptionError
+        if the caller's function gives a lower price for a longer time."""
+        measured = self.measured(kernel, place)
+        if self.prices.function is None:
+            return error * self.at_least(kernel, place) if measured is None else measured
+        if measured is not None:
+            return self.price(kernel, place)
+        bound = self._bound(kernel, place, error)
+        return 0.0 if bound is None else bound[1]
+
+    def _bound(
+        self, kernel: Kernel, place: PlaceAttr, error: float
+    ) -> tuple[CandidateFacts, float] | None:
+        """Return the facts for a lower bound on a candidate's time, with their price; None if there
+        is no bound. The prices of longer times are compared with it."""
+        function = self.prices.function
+        if function is None or kernel.work is None or self.measured(kernel, place) is not None:
+            return None
+        seconds = error * self.at_least(kernel, place)
+        facts = [self._facts(kernel, place, times * seconds) for times in LONGER]
+        priced = [(each, price_of(function, each)) for each in facts]
+        for shorter, longer in pairwise(priced):
+            check_monotone(function, shorter, longer)
+        return priced[0]
+
+    def _facts(self, kernel: Kernel, place: PlaceAttr, seconds: float) -> CandidateFacts:
+        return CandidateFacts(
+            op=self.op.name,
+            node=self.op.node,
+            kernel=kernel.name,
+            method=kernel.method,
+            device=place.device.data,
+            precision=place.precision.data,
+            layout=str(place.layout),
+            operands=tuple(_shapes(self.op.operands)),
+            results=tuple(_shapes(self.op.results)),
+            seconds=seconds,
+            measured=self.measured(kernel, place) is not None,
+        )
+
     def compared(self, sites: Sequence[tuple[Kernel, PlaceAttr]]) -> list[tuple[float, bool]]:
-        """Return the seconds of one call of each kernel at its place, and whether they were
-        measured."""
+        """Return the price of each kernel at its place, and whether its time was measured."""
         error = self.error(sites)
-        return [(self.seconds(*at, error), self.measured(*at) is not None) for at in sites]
+        return [(self.price(*at, error), self.measured(*at) is not None) for at in sites]
 
     def error(self, sites: Sequence[tuple[Kernel, PlaceAttr]]) -> float:
         """Return the correction factor for estimates, if some kernels were measured; 1 otherwise.
@@ -172,6 +236,11 @@ class OpCost:
             return KernelEstimate(found.seconds, found.weights)
 
         return remembered(_ESTIMATES, key, MAX_KEPT, make).scaled(scale)
+
+
+def _shapes(values: Sequence[SSAValue]) -> Iterator[tuple[int, ...]]:
+    """Yield the shapes of tensors, with usual values of symbols."""
+    return (tuple(map(estimated, shape_of(value))) for value in values)
 
 
 def timing_key(op: str, kernel: str, place: PlaceAttr) -> str:
