@@ -36,7 +36,13 @@ from tessella.passes.base import functions, places_of_arguments
 from tessella.passes.pick.autocast import set_autocast
 from tessella.passes.pick.by_cost import pick_by_cost
 from tessella.passes.pick.by_grade import pick_by_grade
-from tessella.passes.pick.candidates import Candidate, Candidates, Request, layouts_in_play
+from tessella.passes.pick.candidates import (
+    Candidate,
+    Candidates,
+    Request,
+    contested,
+    layouts_in_play,
+)
 from tessella.passes.pick.choices import (
     FALLBACKS,
     STRATEGIES,
@@ -146,7 +152,7 @@ class PickKernelsPass(PickingPass):
     ) -> tuple[dict[NnOp, Candidate], dict[str, Attribute]]:
         layouts = layouts_in_play(found, places_of_arguments(function, self.machine.arch))
         options = {op: entry.placed(op, layouts) for op, entry in found.items()}
-        prices = self.prices(shared=self.shared)
+        prices = replace(self.prices(shared=self.shared), contested=contested(options))
         options = without_rivals(options, prices, self.max_weight_growth)
         options = without_dominated(options, prices)
         chosen, solution = pick_by_cost(function, options, prices)

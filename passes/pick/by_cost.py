@@ -20,7 +20,7 @@ from tessella.dialects.place import Step as ConversionStep
 from tessella.kernels.registry import NOT_FUSED
 from tessella.passes.base import is_constant, places_of_arguments, places_of_results
 from tessella.passes.pick.candidates import Candidate
-from tessella.passes.pick.kernel_cost import Prices, layout_matters, step_seconds
+from tessella.passes.pick.kernel_cost import Prices, step_seconds
 from tessella.passes.pick.selection import (
     JointCost,
     PathStep,
@@ -30,6 +30,7 @@ from tessella.passes.pick.selection import (
     ValueReader,
     solve,
 )
+from tessella.passes.pick.sized_cost import layout_matters
 
 
 def pick_by_cost(
