@@ -9,9 +9,9 @@ import inspect
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
-from tessella.driver.options import Options
+from tessella.driver.options import Options, choices_of, takes_function
 
 _HEAD = """\
 # Options
@@ -42,6 +42,8 @@ class OptionRow:
     default: Any
     choices: tuple[str, ...]
     """The allowed values; empty for numbers and paths."""
+    takes_function: bool
+    """True if a function may take the place of the allowed values."""
     is_number: bool
     is_mapping: bool
     """True if the flag is given once for each entry."""
@@ -75,7 +77,8 @@ def rows() -> Iterator[OptionRow]:
         yield OptionRow(
             each.name,
             None if each.default is MISSING else each.default,
-            get_args(hint) if get_origin(hint) is Literal else (),
+            choices_of(hint),
+            takes_function(hint),
             hint is float,
             get_origin(hint) is Mapping,
             get_origin(hint) is Mapping and get_origin(get_args(hint)[1]) is Sequence,
@@ -106,13 +109,18 @@ def _texts(doc: str) -> Mapping[str, str]:
     return found
 
 
+def _values(row: OptionRow) -> str:
+    listed = ", ".join(f"`{choice}`" for choice in row.choices) or row.metavar
+    return f"{listed}, a function" if row.takes_function else listed
+
+
 def page() -> str:
     """Return the text of ``docs/options.md``."""
     cells = (
         (
             f"`{each.name}`",
             f"`{each.flag}`" if each.has_flag else "",
-            ", ".join(f"`{c}`" for c in each.choices) or each.metavar,
+            _values(each),
             "" if each.default in (None, ()) else f"`{each.default}`",
             each.text.replace("``", "`"),
         )

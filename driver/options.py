@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, TypedDict, Unpack, cast, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import (
+    Any,
+    Literal,
+    TypedDict,
+    Union,
+    Unpack,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from tessella import targets
 from tessella.passes.pick.choices import (
@@ -17,6 +28,7 @@ from tessella.passes.pick.choices import (
     check_choice,
     default_places,
 )
+from tessella.passes.pick.price import PickFunction
 from tessella.support import disk
 from tessella.support.elements import ELEMENTS
 from tessella.support.errors import OptionError
@@ -38,10 +50,12 @@ class Options:
 
     Parameters
     ----------
-    pick : {"cost", "grade", "measure"}
+    pick : {"cost", "grade", "measure"} or function
         How kernels are picked: by the least estimated time of the whole model (``cost``), op by op
         in the order of the places (``grade``), or by cost after kernels were measured on this
-        machine (``measure``).
+        machine (``measure``). A function takes the facts about a candidate, and returns its cost in
+        seconds: ``lambda facts: facts.seconds``. Programs are then not cached on disk. Commands
+        take no function.
     budget : float
         Seconds that measuring kernels may take.
     database : str, optional
@@ -79,7 +93,7 @@ class Options:
     >>> tessella.compile("model.onnx", options=tessella.Options(pick="measure", budget=60))
     """
 
-    pick: Strategy = "cost"
+    pick: Strategy | PickFunction = field(default="cost", hash=False)
     budget: float = _number(30.0, "SECONDS", 0.0, 1e9)
     database: str | None = field(default=None, metadata={"metavar": "FILE"})
     kernels: str | None = field(default=None, metadata={"metavar": "-A,+B"})
@@ -145,6 +159,22 @@ class CheckedOptions(Options):
     threads: int = field(default=1, repr=False, compare=False)
     """The number of threads that run a program. Programs do not depend on it."""
 
+    @property
+    def strategy(self) -> Strategy:
+        """The strategy of the pick: `cost` if the caller's function gives the costs."""
+        return "cost" if callable(self.pick) else self.pick
+
+    @property
+    def function(self) -> PickFunction | None:
+        """The caller's function of costs, if there is one."""
+        return self.pick if callable(self.pick) else None
+
+    @property
+    def has_code(self) -> bool:
+        """True if passes or a function of the caller take part: other processes lack them, and they
+        can change at any time."""
+        return bool(self.passes) or self.function is not None
+
 
 def make_options(**given: Unpack[CompileOptions]) -> CheckedOptions:
     """Return a user's options, checked and completed with defaults. Raises OptionError.
@@ -187,7 +217,7 @@ def check_machine(options: CheckedOptions) -> None:
         )
 
 
-def _database(pick: str) -> str:
+def _database(pick: Strategy | PickFunction) -> str:
     """Return the file of measured times for options that name none; empty if there is no default.
     Raises OptionError if ``pick`` needs a file and caching is off."""
     named = os.environ.get(database.KNOB, "")
@@ -211,13 +241,28 @@ def _check(name: str, value: object, hint: Any, facts: Mapping[str, Any]) -> Non
         _check_texts(name, value)
     elif get_origin(hint) is Mapping:
         _check_lists(name, value)
-    elif get_origin(hint) is Literal:
-        _check_type(name, value, (str,))
-        check_choice(name, value, get_args(hint))
+    elif choices := choices_of(hint):
+        if not (takes_function(hint) and callable(value)):
+            _check_type(name, value, (str,))
+            check_choice(name, value, choices)
     elif hint is float:
         _check_number(name, value, facts["least"], facts["most"])
     else:
         _check_type(name, value, get_args(hint) or (hint,))
+
+
+def choices_of(hint: Any) -> tuple[str, ...]:
+    """Return the values that a type lists; empty if it lists none."""
+    return tuple(v for kind in _kinds(hint) if get_origin(kind) is Literal for v in get_args(kind))
+
+
+def takes_function(hint: Any) -> bool:
+    """Return whether functions are among the values of a type."""
+    return any(get_origin(kind) is Callable for kind in _kinds(hint))
+
+
+def _kinds(hint: Any) -> Sequence[Any]:
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
 def _check_texts(name: str, value: object) -> None:

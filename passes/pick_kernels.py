@@ -9,6 +9,8 @@ a strategy picks one of them. `cost` picks the kernels with the least total time
 function (``pick/by_cost.py``), `grade` the kernel with the highest score for each op
 (``pick/by_grade.py``). `measure` is `cost` after the driver has measured kernels
 (``driver/tune/tune.py``). Measured times replace estimates; ``database`` names the file with them.
+With a ``function`` of the caller, the pick is by cost, and the function gives the costs of kernels
+(``pick/price.py``).
 
 An attribute of the function records how its kernels were picked: ``nn.pick = {strategy = "cost",
 exact = true, ..}``. Types do not change: ``insert-conversions`` gives every value its place.
@@ -25,17 +27,22 @@ from xdsl.dialects.builtin import ArrayAttr, BoolAttr, DictionaryAttr, ModuleOp,
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
 
-from tessella import kernels, targets
+from tessella import kernels
 from tessella.dialects.nn.constants import ConstantOp
 from tessella.dialects.nn.core import NnOp
-from tessella.dialects.place import PlaceAttr, parse_place
+from tessella.dialects.place import PlaceAttr
 from tessella.kernels.elements import elements_of
 from tessella.passes.base import functions, places_of_arguments
-from tessella.passes.kinds import ProgramPass
 from tessella.passes.pick.autocast import set_autocast
 from tessella.passes.pick.by_cost import pick_by_cost
 from tessella.passes.pick.by_grade import pick_by_grade
-from tessella.passes.pick.candidates import Candidate, Candidates, Request, layouts_in_play
+from tessella.passes.pick.candidates import (
+    Candidate,
+    Candidates,
+    Request,
+    contested,
+    layouts_in_play,
+)
 from tessella.passes.pick.choices import (
     FALLBACKS,
     STRATEGIES,
@@ -45,16 +52,14 @@ from tessella.passes.pick.choices import (
 from tessella.passes.pick.dominated import without_dominated
 from tessella.passes.pick.falls import tell_falls
 from tessella.passes.pick.grade import valid_place
-from tessella.passes.pick.kernel_cost import Prices
-from tessella.passes.pick.named_places import expanded
 from tessella.passes.pick.narrowing import narrowing_of
+from tessella.passes.pick.picking import PickingPass
 from tessella.passes.pick.pins import pin_of, set_pins
 from tessella.passes.pick.places import check_elements, check_served
+from tessella.passes.pick.price import name_of
+from tessella.passes.pick.priced import record_prices
 from tessella.passes.pick.rivals import without_rivals
-from tessella.passes.pick.switches import parse_switches
 from tessella.support.errors import Unsupported, UnsupportedError
-from tessella.targets import Target
-from tessella.targets.database import of_this_machine
 
 PICK = "nn.pick"
 """The attribute of a function that says how its kernels were picked."""
@@ -74,30 +79,20 @@ def _why_not(op: NnOp, found: Candidates) -> str:
 
 
 @dataclass(frozen=True)
-class PickKernelsPass(ProgramPass):
+class PickKernelsPass(PickingPass):
     """Set the kernel, and the places it wants, on every op of the `nn` dialect."""
 
     name = "pick-kernels"
     stages = ("nn", "placed")
 
-    places: tuple[str, ...] = ()
-    """The places where kernels may run, or names of lists of them; `default` if empty."""
-    strategy: str = "cost"
-    fallback: str = "allow"
-    kernels: str = ""
-    """Kernels that are off or preferred, as `-winograd,+blas`."""
     pins: tuple[str, ...] = ()
     """Places or kernels of single ops, as `Conv_12=x86/f32/nchw` or `nn.softmax=kernel=softmax`."""
     autocast: tuple[str, ...] = ()
     """Precisions of ops without pins, as `nn.exp=any/f32`, beside the lists of the devices."""
     max_weight_growth: float = WEIGHT_GROWTH
     """The factor by which the function's weights may grow at most."""
-    target: str = "native"
-    """The machine that costs are estimated for."""
     shared: bool = False
     """True if constants are packed as programs for other sizes pack them."""
-    database: str = ""
-    """The file of times that were measured on this machine, if there is one."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         check_choice("strategy", self.strategy, STRATEGIES)
@@ -119,22 +114,10 @@ class PickKernelsPass(ProgramPass):
             if chosen:
                 function.attributes[PICK] = self._record(how)
 
-    @property
-    def _machine(self) -> Target:
-        return targets.resolve(self.target)
-
-    @property
-    def _requested(self) -> tuple[str, ...]:
-        """The places where kernels may run."""
-        return expanded(self.places or ("default",), self._machine.arch)
-
     @cached_property
     def _request(self) -> Request:
-        """The request for all functions. Raises OptionError for places or switches that cannot be
-        read."""
-        places = list(map(parse_place, self._requested))
-        switches = parse_switches(self.kernels)
-        return Request(places, self._machine.arch, self.fallback == "allow", switches)
+        """The request for all functions."""
+        return self.request()
 
     def candidates(self, function: FuncOp) -> dict[NnOp, Candidates]:
         """Return the kernels that can run each op. Raises UnsupportedError for an op without
@@ -158,34 +141,40 @@ class PickKernelsPass(ProgramPass):
     def _by_grade(
         self, function: FuncOp, found: Mapping[NnOp, Candidates]
     ) -> dict[NnOp, Candidate]:
-        given = places_of_arguments(function, self._machine.arch)
+        given = places_of_arguments(function, self.machine.arch)
         arguments: dict[SSAValue, PlaceAttr] = dict(
             zip(function.body.block.args, given, strict=True)
         )
-        return pick_by_grade(found, list(map(valid_place, self._requested)), arguments)
+        return pick_by_grade(found, list(map(valid_place, self.listed_places)), arguments)
 
     def _by_cost(
         self, function: FuncOp, found: Mapping[NnOp, Candidates]
     ) -> tuple[dict[NnOp, Candidate], dict[str, Attribute]]:
-        layouts = layouts_in_play(found, places_of_arguments(function, self._machine.arch))
+        layouts = layouts_in_play(found, places_of_arguments(function, self.machine.arch))
         options = {op: entry.placed(op, layouts) for op, entry in found.items()}
-        known = of_this_machine(self.database, self._machine)
-        prices = Prices(self._machine, known, self.shared)
+        prices = replace(self.prices(shared=self.shared), contested=contested(options))
         options = without_rivals(options, prices, self.max_weight_growth)
         options = without_dominated(options, prices)
         chosen, solution = pick_by_cost(function, options, prices)
+        for op, known in prices.known.items():
+            record_prices(op, known)
         return chosen, {"exact": BoolAttr.from_bool(solution.exact)}
+
+    @property
+    def _how(self) -> str:
+        """The name of the strategy, or of the caller's function."""
+        return self.strategy if self.function is None else f"function {name_of(self.function)}"
 
     def _record(self, how: Mapping[str, Attribute]) -> DictionaryAttr:
         switches = {"kernels": StringAttr(self.kernels)} if self.kernels else {}
         sharing = {"shared": BoolAttr.from_bool(True)} if self.shared else {}
         return DictionaryAttr(
             {
-                "strategy": StringAttr(self.strategy),
+                "strategy": StringAttr(self._how),
                 **switches,
                 **sharing,
                 **how,
-                "places": ArrayAttr(map(StringAttr, self._requested)),
+                "places": ArrayAttr(map(StringAttr, self.listed_places)),
                 "target": StringAttr(self.target),
                 **({"database": StringAttr(self.database)} if self.database else {}),
             }

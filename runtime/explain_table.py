@@ -15,6 +15,7 @@ from tessella.runtime.explain_types import (
     Pick,
     PythonStep,
     RefusedFusion,
+    Regret,
     Rejected,
     Threads,
     duration,
@@ -28,6 +29,7 @@ OPS = (
 CONVERSIONS = ("op", "value", "from", "to", "bytes", "cost", "for")
 FUSIONS = ("op", "node", "pattern", "consumed")
 REFUSED = (*FUSIONS, "reason")
+REGRETS = ("op", "node", "kernel", "sizes", "regret", "fastest")
 FALLBACKS = ("op", "node", "kernel", "place", "fallback")
 STEPS = ("op", "node", "runs")
 TIME = ("op", "count", "cost", "share")
@@ -56,18 +58,19 @@ def table(
     conversions: Sequence[Conversion],
     fusions: Sequence[Fusion],
     refused: Sequence[RefusedFusion],
+    regrets: Sequence[Regret],
     pick: Pick | None,
     *,
     why: bool,
 ) -> list[str]:
     """Return an explanation as lines of text; with ``why``, also the reasons against other
-    candidates of each op, and against fusions."""
+    candidates of each op."""
     table = list(aligned([OPS, *map(_op_row, ops)]))
     lines = [table[0]]
     for entry, line in zip(ops, table[1:], strict=True):
         reasons = _reasons(entry["rejected"]) if why else ()
         lines += [line, *(f"    not {text}" for text in reasons)]
-    for title, header, rows in _further(ops, conversions, fusions, refused if why else ()):
+    for title, header, rows in _further(ops, conversions, fusions, refused, regrets):
         lines += ["", f"{title}:", *aligned([header, *rows])]
     head = headline(pick)
     return [*lines, "", head] if head else lines
@@ -94,6 +97,7 @@ def page(
     conversions: Sequence[Conversion],
     fusions: Sequence[Fusion],
     refused: Sequence[RefusedFusion],
+    regrets: Sequence[Regret],
     pick: Pick | None,
     notes: Sequence[str],
 ) -> str:
@@ -102,7 +106,7 @@ def page(
     parts = [f"<p>{escape(text)}</p>" for text in (*notes, headline(pick)) if text]
     rows = [_html_cells(_op_row(entry), list(_reasons(entry["rejected"]))) for entry in ops]
     parts.append(_html_table(OPS, rows))
-    for title, header, listed in _further(ops, conversions, fusions, refused):
+    for title, header, listed in _further(ops, conversions, fusions, refused, regrets):
         cells = [_html_cells(row) for row in listed]
         parts.append(f"<h4>{escape(title)}</h4>{_html_table(header, cells)}")
     return "".join(parts)
@@ -113,9 +117,10 @@ def _further(
     conversions: Sequence[Conversion],
     fusions: Sequence[Fusion],
     refused: Sequence[RefusedFusion],
+    regrets: Sequence[Regret],
 ) -> Iterator[tuple[str, tuple[str, ...], Rows]]:
     """Yield the title, the header and the rows of each further table of an explanation that has
-    rows: conversions, fusions, refused fusions, fallbacks and estimated time."""
+    rows: conversions, fusions, refused fusions, regrets, fallbacks and estimated time."""
     if conversions:
         yield "conversions", CONVERSIONS, [_conversion_row(c) for c in conversions]
     if fusions:
@@ -123,6 +128,9 @@ def _further(
     if refused:
         rows = [(*_fusion_row(each), each["reason"]) for each in refused]
         yield "fusions that were not made", REFUSED, rows
+    if regrets:
+        title = "kernels of least regret that are slower than others for some sizes"
+        yield title, REGRETS, list(map(_regret_row, regrets))
     fallbacks = [e for e in ops if e["fallback"]]
     if fallbacks:
         rows = [
@@ -138,6 +146,11 @@ def _further(
 
 def _fusion_row(fusion: Fusion) -> tuple[str, ...]:
     return fusion["op"], fusion["node"], fusion["pattern"], " ".join(fusion["consumed"])
+
+
+def _regret_row(r: Regret) -> tuple[str, ...]:
+    found = r["op"], r["node"], r["kernel"], r["sizes"]
+    return (*found, f"{r['regret']:.3g}", r["fastest"])
 
 
 def _time_rows(ops: Sequence[OpEntry], conversions: Sequence[Conversion]) -> Rows:

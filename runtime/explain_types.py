@@ -81,6 +81,21 @@ class RefusedFusion(Fusion):
     reason: str
 
 
+class Regret(TypedDict):
+    """A picked kernel that is not the ``fastest`` candidate for some ``sizes``.
+
+    The kernel is the one of least regret over the ranges of symbolic sizes. ``regret`` is the ratio
+    of its estimated time to that of the fastest candidate.
+    """
+
+    op: str
+    node: str
+    kernel: str
+    sizes: str
+    fastest: str
+    regret: float
+
+
 class PythonStep(TypedDict):
     """A step after a graph break: a NumPy function, or a loop over subprograms.
 

@@ -22,6 +22,7 @@ from tessella.runtime.explain_types import (
     Pick,
     PythonStep,
     RefusedFusion,
+    Regret,
     Threads,
 )
 from tessella.runtime.schema import VERSION
@@ -37,6 +38,8 @@ class Explanation:
     fusions: list[Fusion] = field(default_factory=list[Fusion])
     refused: list[RefusedFusion] = field(default_factory=list[RefusedFusion])
     """Fusions that were possible, but not made, with the reason."""
+    regrets: list[Regret] = field(default_factory=list[Regret])
+    """Kernels that are not the fastest for all sizes of a range."""
     pick: Pick | None = None
     """How the kernels were picked; None if unknown."""
     note: str = ""
@@ -74,12 +77,12 @@ class Explanation:
         """Return the explanation as JSON.
 
         docs/report.md describes the fields: ``{"version", "ops", "conversions", "fusions",
-        "refused", "pick", "threads", "values", "sizes", "continuation"}``, with ``"subprograms"``
-        and ``"note"`` if there are any.
+        "refused", "regrets", "pick", "threads", "values", "sizes", "continuation"}``, with
+        ``"subprograms"`` and ``"note"`` if there are any.
         """
         note = {"note": self.note} if self.note else {}
         parts = {"version": VERSION, "ops": self.ops, "conversions": self.conversions}
-        parts |= {"fusions": self.fusions, "refused": self.refused}
+        parts |= {"fusions": self.fusions, "refused": self.refused, "regrets": self.regrets}
         made_for = {"values": list(self.values), "sizes": list(self.sizes)}
         more = {
             "pick": self.pick,
@@ -120,7 +123,9 @@ class Explanation:
         return self._text(why=True)
 
     def _text(self, *, why: bool) -> str:
-        text = table(self.ops, self.conversions, self.fusions, self.refused, self.pick, why=why)
+        refused = self.refused if why else []
+        further = self.conversions, self.fusions, refused, self.regrets
+        text = table(self.ops, *further, self.pick, why=why)
         if self.threads is not None:
             text += ["", *thread_lines(self.threads)]
         if self.values:
@@ -134,4 +139,5 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         notes = [self.note, headline_of_values(self.values)]
-        return page(self.ops, self.conversions, self.fusions, self.refused, self.pick, notes)
+        further = self.conversions, self.fusions, self.refused, self.regrets
+        return page(self.ops, *further, self.pick, notes)

@@ -35,6 +35,8 @@ Bounding a product takes one step for each subset of its factors.
 """
 USUAL = 128
 """The value of a symbol for which costs are estimated, unless the symbol's bounds exclude it."""
+SPREAD = 8
+"""The ratio of the largest value at which kernels are compared to the usual one."""
 
 
 @dataclass(frozen=True, order=True)
@@ -59,6 +61,12 @@ class Symbol:
     def usual(self) -> int:
         """The value of the symbol for which costs are estimated."""
         return (self.low + self.high) // 2 if self.high <= USUAL else max(self.low, USUAL)
+
+    @property
+    def samples(self) -> tuple[int, int, int]:
+        """The usual value, and those toward the ends of the range, at which kernels are
+        compared."""
+        return self.usual, max(1, self.low), min(self.high, SPREAD * self.usual)
 
     def evaluate(self, symbol: Callable[[Symbol], int]) -> int:
         return symbol(self)

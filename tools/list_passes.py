@@ -10,6 +10,7 @@ from typing import Any, get_type_hints
 from xdsl.passes import ModulePass
 from xdsl.utils.hints import type_repr
 
+from tessella.driver.options import takes_function
 from tessella.passes.kinds import declared
 from tessella.support.errors import PluginError
 
@@ -67,6 +68,8 @@ def _summary(cls: type[ModulePass]) -> str:
 def _options(cls: type[ModulePass]) -> Iterator[str]:
     types = get_type_hints(cls)
     for field in dataclasses.fields(cls):
+        if takes_function(types[field.name]):
+            continue  # a pipeline's text cannot have it
         option = f"{field.name.replace('_', '-')}: {type_repr(types[field.name])}"
         default = _default(field)
         yield option if default is dataclasses.MISSING else f"{option} = {_text(default)}"

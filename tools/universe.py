@@ -47,7 +47,7 @@ TARGETS = {"tessella-llvm": ObjectPath("tessella.codegen.xdsl_target", "LLVMTarg
 
 BASES = {
     *("ModulePass", "ProgramPass", "KernelPass", "StatementPass", "DebugPass"),
-    "FusionPass",
+    *("PickingPass", "FusionPass"),
 }
 """The classes that passes derive from."""
 

@@ -34,6 +34,7 @@ from tessella.passes.move_quantization import MoveQuantizationPass
 from tessella.passes.outline_segments import OutlineSegmentsPass
 from tessella.passes.packed_products import PackedProductsPass
 from tessella.passes.pick.choices import autocast_rows
+from tessella.passes.pick.price import PickFunction
 from tessella.passes.pick_kernels import PickKernelsPass
 from tessella.passes.plan_arena import PlanArenaPass
 from tessella.passes.plan_weights import PlanWeightsPass
@@ -71,8 +72,8 @@ def _check_debug_passes(steps: Sequence[ModulePass]) -> None:
             )
 
 
-class Judged(TypedDict):
-    """The options of passes whose fusions are rivals of what they replace."""
+class Picking(TypedDict):
+    """The options of the pick, and of the passes whose fusions are its rivals."""
 
     places: tuple[str, ...]
     strategy: str
@@ -80,16 +81,18 @@ class Judged(TypedDict):
     kernels: str
     target: str
     database: str
+    function: PickFunction | None
 
 
 def _stages(options: CheckedOptions) -> Stages:
-    judged = Judged(
+    picking = Picking(
         places=options.places,
-        strategy=options.pick,
+        strategy=options.strategy,
         fallback=options.fallback,
         kernels=options.kernels,
         target=options.target,
         database=options.database,
+        function=options.function,
     )
     return [
         (
@@ -103,22 +106,17 @@ def _stages(options: CheckedOptions) -> Stages:
                 FoldConstantsPass(),
                 SinkConstantsPass(),
                 EliminateIdentitiesPass(),
-                FusePatternsPass(**judged),
+                FusePatternsPass(**picking),
                 # Fusions leave ops on constants behind, which the second folding evaluates.
-                FoldBatchNormPass(**judged),
+                FoldBatchNormPass(**picking),
                 FoldConstantsPass(),
                 EliminateIdentitiesPass(),
                 PickKernelsPass(
-                    places=options.places,
-                    strategy=options.pick,
-                    fallback=options.fallback,
-                    kernels=options.kernels,
+                    **picking,
                     pins=tuple(f"{name}={pin}" for name, pin in options.pin.items()),
                     autocast=autocast_rows(options.autocast),
                     max_weight_growth=options.max_weight_growth,
-                    target=options.target,
                     shared=options.several,
-                    database=options.database,
                 ),
                 InsertConversionsPass(device=options.arch),
                 MoveCastsPass(),

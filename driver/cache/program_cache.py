@@ -77,9 +77,9 @@ class Refusal:
 
 def key(model: str | None, made_for: Hashable, options: CheckedOptions) -> str | None:
     """Return the cache key of a program, from the key of its model and from what it is made for.
-    None if it must not be cached: the model has no key, the cache is off, or passes of the caller,
+    None if it must not be cached: the model has no key, the cache is off, or code of the caller,
     plugins or debug passes take part, whose behaviour can change at any time."""
-    if model is None or options.passes or not _can_be_kept():
+    if model is None or options.has_code or not _can_be_kept():
         return None
     target = targets.resolve(options.target)
     measured = database.digest(options.database) if Path(options.database).is_file() else ""

@@ -58,6 +58,7 @@ def explain(
         [conversion for e in explainers for conversion in _conversions(e)],
         [fusion for e in explainers for fusion in _fusions(e.function)],
         [refusal for e in explainers for refusal in refusals_of(e.function)],
+        [regret for e in explainers for op in e.found for regret in e.regrets(op)],
         explainers[0].pick,
         threads=_threads(stages),
         values=values,

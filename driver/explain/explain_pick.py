@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr
@@ -28,15 +28,24 @@ from tessella.passes.pick.candidates import (
     Candidates,
     Request,
     Site,
+    contested,
     layouts_in_play,
     main_precision,
 )
 from tessella.passes.pick.grade import valid_place
 from tessella.passes.pick.kernel_cost import OpCost, Prices, step_seconds
 from tessella.passes.pick.narrowing import narrowing_of
+from tessella.passes.pick.priced import recorded_prices
 from tessella.passes.pick.switches import parse_switches
 from tessella.passes.pick_kernels import PICK
-from tessella.runtime.explain_types import OpEntry, Pick, Rejected, RunnerUp, duration
+from tessella.runtime.explain_types import (
+    OpEntry,
+    Pick,
+    Regret,
+    Rejected,
+    RunnerUp,
+    duration,
+)
 from tessella.support.elements import ELEMENTS, FLOATS
 from tessella.targets import Target
 from tessella.targets.database import of_this_machine
@@ -52,6 +61,9 @@ class _Option:
     cost: float
     growth: float = 0.0
     """Bytes of weights that the picked kernel saves over this rival."""
+
+    def __str__(self) -> str:
+        return f"{self.site.kernel.name} at {self.place}"
 
 
 class Explainer:
@@ -79,6 +91,8 @@ class Explainer:
             self.found = {op: request.candidates(op) for op in picked}
         given = places_of_arguments(function, self.target.arch)
         self.layouts: dict[str, list[Layout]] = layouts_in_play(self.found, given)
+        options = {op: self._listed(op) for op in self.found}
+        self.prices = replace(self.prices, contested=contested(options))
 
     def entry(self, op: NnOp, group: int) -> OpEntry:
         """Return the entry of an op, with the rejected candidates."""
@@ -90,11 +104,10 @@ class Explainer:
         listed = self._listed(op)
         error = costs.error([(c.kernel, c.place) for c in listed])
         cost = None if at is None else costs.seconds(kernel, at, error)
-        others = [
-            self._option(costs, c, kernel, error)
-            for c in listed
-            if c.kernel is not kernel or not accepts(c.wants, op.places or ())
-        ]
+        options = [self._option(costs, c, kernel, error) for c in listed]
+        picked = [_is_picked(c, op) for c in listed]
+        others = [each for each, is_picked in zip(options, picked, strict=True) if not is_picked]
+        names = [str(each) for each, is_picked in zip(options, picked, strict=True) if is_picked]
         return {
             "op": op.name,
             "node": op.node,
@@ -109,8 +122,31 @@ class Explainer:
             "group": group,
             "fallback": op.fallback,
             "runner_up": _runner_up([*others, *self._spare(costs)]),
-            "rejected": self._rejected(op, kernel, cost, others),
+            "rejected": self._rejected(op, kernel, cost, others, names),
         }
+
+    def regrets(self, op: NnOp) -> Iterator[Regret]:
+        """Yield the sizes for which another candidate is faster than the picked one, if the fastest
+        candidate differs over the ranges of sizes."""
+        is_by_cost = self.pick is not None and self.pick["strategy"] in ("cost", "measure")
+        listed, sizes = self._listed(op), self.prices.of(op).sizes
+        picked = next((c for c in listed if _is_picked(c, op)), None)
+        if not is_by_cost or picked is None or len(sizes) == 1:
+            return
+        times = [{c: each.modelled(c.kernel, c.place) for c in listed} for each in sizes.values()]
+        fastest = [min(seconds, key=seconds.__getitem__) for seconds in times]
+        if len(set(fastest)) == 1:
+            return
+        for where, seconds, best in zip(sizes, times, fastest, strict=True):
+            if 0 < TOLERANCE * seconds[best] < seconds[picked]:
+                yield {
+                    "op": op.name,
+                    "node": op.node,
+                    "kernel": picked.kernel.name,
+                    "sizes": where,
+                    "fastest": f"{best.kernel.name} at {best.place}",
+                    "regret": seconds[picked] / seconds[best],
+                }
 
     def _saved(self, op: NnOp) -> float:
         """Return the seconds that the fusion of an elementwise op saves: a kernel call, and writing
@@ -151,11 +187,26 @@ class Explainer:
         return [_Option(r.site, r.place, costs.seconds(r.site.kernel, r.place)) for r in able]
 
     def _rejected(
-        self, op: NnOp, kernel: Kernel, cost: float | None, others: list[_Option]
+        self,
+        op: NnOp,
+        kernel: Kernel,
+        cost: float | None,
+        others: list[_Option],
+        picked: list[str],
     ) -> list[Rejected]:
-        found = self.found.get(op)
+        """Return the rejected candidates with the reasons. ``picked`` has the names of the picked
+        one, as prices are recorded."""
+        found, prices = self.found.get(op), recorded_prices(op)
+        price = next((prices[name] for name in picked if name in prices), None)
         result: list[Rejected] = [
-            _rejected(o.site, o.place, self._reason(op, kernel, cost or 0.0, o)) for o in others
+            _rejected(
+                o.site,
+                o.place,
+                self._reason(op, kernel, cost or 0.0, o)
+                if price is None
+                else _reason_of_prices(price, prices.get(str(o)), o.growth),
+            )
+            for o in others
         ]
         if found is not None:
             result += [_rejected(r.site, r.place, r.reason) for r in found.rejected]
@@ -197,6 +248,24 @@ class Explainer:
         ranks = self.found[op].ranks
         later = site is not None and ranks.get(other.site, 0) > ranks[site]
         return later and other.site.kernel.cost is None and TOLERANCE * other.cost > cost
+
+
+def _is_picked(c: Candidate, op: NnOp) -> bool:
+    """Return whether a candidate is the one that an op names."""
+    return c.kernel.name == op.kernel and accepts(c.wants, op.places or ())
+
+
+def _reason_of_prices(price: float, other: float | None, growth: float) -> str:
+    """Return why a candidate was not picked, given the price of the picked one and its own, None if
+    it was not needed, and the growth of weights that it causes."""
+    if other is None:
+        return "the price of its least time exceeds that of another candidate"
+    found = f"its price is {other:.3g}, that of the picked one {price:.3g}"
+    if other > price:
+        return found
+    if growth > 0:
+        return f"{found}, and its weights grow too much"
+    return f"{found}, and it costs more together with the ops and places around it"
 
 
 def _run_at(op: NnOp) -> PlaceAttr | None:

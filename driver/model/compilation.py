@@ -181,7 +181,7 @@ class ProgramCompilation(Generic[S]):
         others = self.in_call and threading.active_count() > 1
         ops = (op for op in graph.module.walk() if op.operands and op.results)
         is_large = others and sum(1 for _ in islice(ops, OPS)) == OPS
-        return is_large and not self.options.passes and program_cache.is_repeatable()
+        return is_large and not self.options.has_code and program_cache.is_repeatable()
 
     def _here(self, graph: Graph, timings: Timings, progress: Progress) -> Executable[S]:
         """Return the program compiled by this process. The graph is consumed."""

@@ -20,7 +20,7 @@ from tessella.dialects.place import Step as ConversionStep
 from tessella.kernels.registry import NOT_FUSED
 from tessella.passes.base import is_constant, places_of_arguments, places_of_results
 from tessella.passes.pick.candidates import Candidate
-from tessella.passes.pick.kernel_cost import Prices, layout_matters, step_seconds
+from tessella.passes.pick.kernel_cost import Prices, step_seconds
 from tessella.passes.pick.selection import (
     JointCost,
     PathStep,
@@ -30,6 +30,7 @@ from tessella.passes.pick.selection import (
     ValueReader,
     solve,
 )
+from tessella.passes.pick.sized_cost import layout_matters
 
 
 def pick_by_cost(
@@ -127,15 +128,16 @@ class ProblemBuilder:
             self.made[result] = [places[i] for places in wants]
 
     def _seconds(self, op: NnOp, listed: Sequence[Candidate]) -> list[float]:
-        """Return the cost of each candidate; zeros if all cost the same."""
-        if len(listed) == 1 or costs_alike(op, listed):
+        """Return the price of each candidate; zeros if all cost the same."""
+        is_free = self.prices.function is None and costs_alike(op, listed)
+        if len(listed) == 1 or is_free:
             return [0.0] * len(listed)
         cost = self.prices.of(op)
         first, costs = min(c.rank for c in listed), list[float]()
         known = cost.compared([(c.kernel, c.place) for c in listed])
-        for c, (seconds, measured) in zip(listed, known, strict=True):
+        for c, (price, measured) in zip(listed, known, strict=True):
             later = c.kernel.cost is None and c.rank > first and not measured
-            costs.append(seconds * (TOLERANCE if later else 1.0))
+            costs.append(price * (TOLERANCE if later else 1.0))
         return costs
 
     def _read(self, node: int, value: SSAValue, places: Sequence[int]) -> None:

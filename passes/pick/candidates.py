@@ -435,6 +435,11 @@ def candidate(site: Site, op: NnOp, layout: Layout, step: str, rank: int) -> Can
     return Candidate(site, place, tuple(wants), step, rank)
 
 
+def contested(options: Mapping[NnOp, Sequence[Candidate]]) -> set[NnOp]:
+    """Return the ops that several kernels can run."""
+    return {op for op, listed in options.items() if len({c.kernel for c in listed}) > 1}
+
+
 def layouts_in_play(
     found: Mapping[NnOp, Candidates], arguments: Sequence[PlaceAttr] = ()
 ) -> dict[str, list[Layout]]:

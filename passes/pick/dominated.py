@@ -26,13 +26,13 @@ def without_dominated(options: Options, prices: Prices) -> dict[NnOp, list[Candi
 
 
 def _undominated(cost: OpCost, listed: Sequence[Candidate]) -> list[Candidate]:
-    at_least = {c: cost.at_least(c.kernel, c.place) for c in listed}
+    at_least = {c: cost.least_price(c.kernel, c.place) for c in listed}
     first = min(listed, key=lambda c: (c.rank, at_least[c]))
     slower = [c for c in listed if at_least[c] > at_least[first]]
     if not slower or any(cost.measured(c.kernel, c.place) is not None for c in listed):
         return [*listed]
-    seconds = cost.seconds(first.kernel, first.place)
-    dominated = {c for c in slower if at_least[c] >= seconds + _around(cost, first, c)}
+    price = cost.price(first.kernel, first.place)
+    dominated = {c for c in slower if at_least[c] >= price + _around(cost, first, c)}
     return [c for c in listed if c not in dominated]
 
 

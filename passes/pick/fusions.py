@@ -22,53 +22,33 @@ from dataclasses import dataclass, field
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
-from tessella import kernels, targets
+from tessella import kernels
 from tessella.dialects.nn.core import NnOp
-from tessella.dialects.place import parse_place
 from tessella.passes.base import Gain, is_constant, sources_of
 from tessella.passes.fold_constants import may_fold
-from tessella.passes.kinds import ProgramPass
 from tessella.passes.pick import by_cost
 from tessella.passes.pick.candidates import NO_KERNEL, Candidates, Request, layouts_in_play
 from tessella.passes.pick.kernel_cost import Prices
-from tessella.passes.pick.named_places import expanded
+from tessella.passes.pick.picking import PickingPass
 from tessella.passes.pick.refusals import record_refusals
-from tessella.passes.pick.switches import parse_switches
 from tessella.passes.pick.together import seconds_together
 from tessella.passes.pick.usual import usual_ops
 from tessella.runtime.explain_types import RefusedFusion, duration
-from tessella.targets.database import of_this_machine
 
 
 @dataclass(frozen=True)
-class FusionPass(ProgramPass):
+class FusionPass(PickingPass):
     """A pass that replaces ops by others where kernels run these and cost less.
 
     Without ``places``, it makes every replacement.
     """
-
-    places: tuple[str, ...] = ()
-    """The places where kernels may run."""
-    strategy: str = "cost"
-    fallback: str = "allow"
-    kernels: str = ""
-    """Kernels that are off or preferred, as `-winograd,+blas`."""
-    target: str = "native"
-    """The machine that costs are estimated for."""
-    database: str = ""
-    """The file of times that were measured on this machine, if there is one."""
 
     def judge(self) -> FusionJudge:
         """Return a judge of this pass's replacements in one function."""
         if not self.places:
             return FusionJudge()
         kernels.load()
-        machine = targets.resolve(self.target)
-        places = list(map(parse_place, expanded(self.places, machine.arch)))
-        allowed = self.fallback == "allow"
-        request = Request(places, machine.arch, allowed, parse_switches(self.kernels))
-        prices = Prices(machine, of_this_machine(self.database, machine))
-        return FusionJudge(RivalOps(request, prices, self.strategy))
+        return FusionJudge(RivalOps(self.request(), self.prices(), self.strategy))
 
 
 @dataclass(frozen=True)
@@ -162,13 +142,15 @@ class RivalOps:
 
     def _why_slower(self, fused: Found, parts: Found, gain: Gain) -> str | None:
         """Return by how much the new ops cost more than the old ones."""
-        new, old = self._seconds(fused), self._seconds(parts)
+        new, old = self._price(fused), self._price(parts)
         if new <= (by_cost.TOLERANCE if gain == "likely" else 1.0) * old:
             return None
+        if self.prices.function is not None:
+            return f"its price is {new:.3g}, and that of its parts {old:.3g}"
         return f"it takes {duration(new)}, and its parts take {duration(old)}"
 
-    def _seconds(self, found: Found) -> float:
-        """Return the least cost of ops together."""
+    def _price(self, found: Found) -> float:
+        """Return the least price of ops together."""
         layouts = layouts_in_play(found)
         options = {op: entry.placed(op, layouts) for op, entry in found.items()}
         return seconds_together(options, self.prices)

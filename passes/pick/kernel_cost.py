@@ -1,57 +1,38 @@
 """The cost of a kernel for an op on a machine, in seconds.
 
-A kernel was measured (``targets.database``), declares its cost, or has a lowering. In the last
-case, the op is lowered (``scratch.py``), the pipeline's kernel passes run on it, and the tile model
-estimates the result. As that takes milliseconds, ops with equal keys (``cost_key.py``) share it.
+A kernel was measured (``targets.database``), or its cost is known for numbers of an op's sizes
+(``sized_cost.py``). For symbolic sizes, it is the geometric mean over a few numbers of their
+ranges. The kernel with the least mean is that of least regret: the ratio of its cost to that of the
+best kernel for the same numbers has the least mean, too.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 
 from xdsl.ir import SSAValue
 
-from tessella.dialects.elements import element_of
-from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.core import NnOp, shape_of
-from tessella.dialects.nn.elementwise import ElementwiseOp
 from tessella.dialects.place import CopyOp, PlaceAttr, Step, conversion_steps, is_apart
 from tessella.kernels.cost import CALL, SHUFFLING, bytes_of, moving
 from tessella.kernels.registry import Kernel
-from tessella.passes.pick.cost_key import CostKey, cost_key, exact_key, op_text
-from tessella.passes.pick.device_cost import copy_seconds, device_seconds
-from tessella.passes.pick.scratch import scratch_kernel
-from tessella.passes.pick.usual import stored_op, usual_op
-from tessella.passes.tile.cost import cost_after
-from tessella.passes.tile_stage import kernel_passes
+from tessella.passes.pick.cost_key import op_text
+from tessella.passes.pick.device_cost import copy_seconds
+from tessella.passes.pick.price import CandidateFacts, PickFunction, check_monotone, price_of
+from tessella.passes.pick.sized_cost import SizedCost
+from tessella.passes.pick.usual import sampled_ops
 from tessella.runtime.devices import device
 from tessella.support.elements import ELEMENTS
 from tessella.support.sizes import estimated
-from tessella.support.tables import of_compilations, remembered
 from tessella.targets import Target
 from tessella.targets.database import Times, Timing
 
-MAX_KEPT = 1 << 16
-"""The most estimates that a compilation caches."""
-
-_ESTIMATES: dict[Hashable, KernelEstimate] = of_compilations()
-
-
-@dataclass(frozen=True)
-class KernelEstimate:
-    """The cost of a generated kernel."""
-
-    seconds: float
-    """Seconds of one call of the kernel."""
-    weights: float
-    """Bytes of the constants that the kernel reads."""
-
-    def scaled(self, factor: float) -> KernelEstimate:
-        """Scale the estimate to an op that is larger by a factor."""
-        return KernelEstimate(factor * self.seconds, factor * self.weights)
+LONGER = (1, 2, 4, 8, 16)
+"""The multiples of a lower bound at which the prices of a candidate are compared."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +44,15 @@ class Prices:
     """Measured times of this machine, which replace estimates."""
     shared: bool = False
     """True if constants are packed as programs for other sizes pack them."""
+    function: PickFunction | None = None
+    """The caller's function of the price of a candidate; None if its price is its cost."""
+    contested: Collection[NnOp] = ()
+    """The ops that several kernels can run. Symbolic sizes of other ops have their usual values
+    alone, because one kernel in several layouts is about as good in each for all sizes."""
+    known: dict[NnOp, dict[str, float]] = field(
+        default_factory=dict[NnOp, dict[str, float]], compare=False
+    )
+    """The prices that the function has returned so far, by `conv at x86/f32/nhwc`."""
 
     def of(self, op: NnOp) -> OpCost:
         """Return the costs of an op."""
@@ -92,23 +82,79 @@ class OpCost:
         return op_text(self.op)
 
     @cached_property
-    def _usual(self) -> NnOp:
-        return usual_op(self.op)
+    def sizes(self) -> Mapping[str, SizedCost]:
+        """The costs at a few sizes, the usual ones first, by a text such as `n = 128`."""
+        target, shared = self.target, self.prices.shared
+        most = None if self.op in self.prices.contested else 1
+        return {k: SizedCost(op, target, shared) for k, op in sampled_ops(self.op, most).items()}
 
-    @cached_property
-    def _key(self) -> tuple[CostKey, float]:
-        return cost_key(self._usual)
+    @property
+    def _usual(self) -> SizedCost:
+        return next(iter(self.sizes.values()))
 
     def seconds(self, kernel: Kernel, place: PlaceAttr, error: float = 1.0) -> float:
         """Return the seconds of one call at a place: measured, or the estimate times ``error``."""
         measured = self.measured(kernel, place)
         return error * self.modelled(kernel, place) if measured is None else measured
 
+    def price(self, kernel: Kernel, place: PlaceAttr, error: float = 1.0) -> float:
+        """Return what the pick compares: the caller's function of the seconds of one call, or the
+        seconds if there is no function. Raises OptionError for a function that gives no price."""
+        seconds, function = self.seconds(kernel, place, error), self.prices.function
+        if function is None:
+            return seconds
+        facts = self._facts(kernel, place, seconds)
+        price = price_of(function, facts)
+        if (bound := self._bound(kernel, place, error)) is not None:
+            check_monotone(function, bound, (facts, price))
+        self.prices.known.setdefault(self.op, {})[f"{kernel.name} at {place}"] = price
+        return price
+
+    def least_price(self, kernel: Kernel, place: PlaceAttr, error: float = 1.0) -> float:
+        """Return a lower bound on a candidate's price, which needs no estimate. Raises OptionError
+        if the caller's function gives a lower price for a longer time."""
+        measured = self.measured(kernel, place)
+        if self.prices.function is None:
+            return error * self.at_least(kernel, place) if measured is None else measured
+        if measured is not None:
+            return self.price(kernel, place)
+        bound = self._bound(kernel, place, error)
+        return 0.0 if bound is None else bound[1]
+
+    def _bound(
+        self, kernel: Kernel, place: PlaceAttr, error: float
+    ) -> tuple[CandidateFacts, float] | None:
+        """Return the facts for a lower bound on a candidate's time, with their price; None if there
+        is no bound. The prices of longer times are compared with it."""
+        function = self.prices.function
+        if function is None or kernel.work is None or self.measured(kernel, place) is not None:
+            return None
+        seconds = error * self.at_least(kernel, place)
+        facts = [self._facts(kernel, place, times * seconds) for times in LONGER]
+        priced = [(each, price_of(function, each)) for each in facts]
+        for shorter, longer in pairwise(priced):
+            check_monotone(function, shorter, longer)
+        return priced[0]
+
+    def _facts(self, kernel: Kernel, place: PlaceAttr, seconds: float) -> CandidateFacts:
+        return CandidateFacts(
+            op=self.op.name,
+            node=self.op.node,
+            kernel=kernel.name,
+            method=kernel.method,
+            device=place.device.data,
+            precision=place.precision.data,
+            layout=str(place.layout),
+            operands=tuple(_shapes(self.op.operands)),
+            results=tuple(_shapes(self.op.results)),
+            seconds=seconds,
+            measured=self.measured(kernel, place) is not None,
+        )
+
     def compared(self, sites: Sequence[tuple[Kernel, PlaceAttr]]) -> list[tuple[float, bool]]:
-        """Return the seconds of one call of each kernel at its place, and whether they were
-        measured."""
+        """Return the price of each kernel at its place, and whether its time was measured."""
         error = self.error(sites)
-        return [(self.seconds(*at, error), self.measured(*at) is not None) for at in sites]
+        return [(self.price(*at, error), self.measured(*at) is not None) for at in sites]
 
     def error(self, sites: Sequence[tuple[Kernel, PlaceAttr]]) -> float:
         """Return the correction factor for estimates, if some kernels were measured; 1 otherwise.
@@ -122,66 +168,37 @@ class OpCost:
 
     def at_least(self, kernel: Kernel, place: PlaceAttr) -> float:
         """Return a lower bound on the estimates of a kernel at a place's precision."""
-        return 0.0 if kernel.work is None else kernel.work(self._at(place)).seconds(self.target)
+        return _mean([each.at_least(kernel, place) for each in self.sizes.values()])
 
     def weights(self, kernel: Kernel, place: PlaceAttr) -> float:
         """Return the bytes of the constants that a generated kernel reads."""
-        if kernel.work is not None:
-            return kernel.work(self._at(place)).weights
-        return self.estimate(kernel, place).weights
+        return self._usual.weights(kernel, place)
 
     def modelled(self, kernel: Kernel, place: PlaceAttr) -> float:
         """Return the estimated seconds of one call of a kernel at a place."""
-        if is_apart(place.device.data) and kernel.lower is not None:
-            return device_seconds(self._usual, kernel, place)
-        if kernel.cost is not None:
-            return kernel.cost(self._at(place), self.target)
-        return CALL + self.estimate(kernel, place).seconds
-
-    def _at(self, place: PlaceAttr) -> NnOp:
-        """Return the op at usual sizes, with floats stored as a place says."""
-        return stored_op(self._usual, place.precision.data)
+        return _mean([each.modelled(kernel, place) for each in self.sizes.values()])
 
     def fused_seconds(self, kernel: Kernel, place: PlaceAttr, value: SSAValue) -> float:
-        """Return the seconds saved if an elementwise op takes an operand in registers.
+        """Return the seconds saved if an elementwise op takes an operand in registers, at usual
+        sizes."""
+        return self._usual.fused_seconds(kernel, place, value)
 
-        These are the seconds of the call, and of writing and reading the value, but at most the
-        cost of the op. The tile model's estimates contain all three.
-        """
-        element = ELEMENTS[element_of(value.type).name]
-        stored = ELEMENTS.get(place.precision.data, element) if element.is_float else element
-        size = stored.bytes(estimated(math.prod(shape_of(value))))
-        saved = CALL + moving(size, size, self.target)
-        return (
-            saved if kernel.cost is None else min(saved, kernel.cost(self._at(place), self.target))
-        )
 
-    def estimate(self, kernel: Kernel, place: PlaceAttr) -> KernelEstimate:
-        """Return the cost of a generated kernel at a place."""
-        (cost, scale), op = self._key, self._usual
-        if place.layout.is_split:  # a rounded extent may not split into the digits
-            cost, scale = exact_key(op), 1.0
-        if not layout_matters(kernel, op):
-            place = PlaceAttr.get(place.device.data, place.precision.data, NCHW)
-        shared = self.prices.shared
-        key = (cost, kernel, place, self.target, shared)
+def _mean(seconds: Sequence[float]) -> float:
+    """Return the geometric mean of numbers from 0 on."""
+    if len(seconds) == 1:
+        return seconds[0]
+    return 0.0 if 0 in seconds else math.exp(math.fsum(map(math.log, seconds)) / len(seconds))
 
-        def make() -> KernelEstimate:
-            scratch = scratch_kernel(cost, op, kernel, place)
-            found = cost_after(kernel_passes(shared=shared), scratch, self.target)
-            return KernelEstimate(found.seconds, found.weights)
 
-        return remembered(_ESTIMATES, key, MAX_KEPT, make).scaled(scale)
+def _shapes(values: Sequence[SSAValue]) -> Iterator[tuple[int, ...]]:
+    """Yield the shapes of tensors, with usual values of symbols."""
+    return (tuple(map(estimated, shape_of(value))) for value in values)
 
 
 def timing_key(op: str, kernel: str, place: PlaceAttr) -> str:
     """Return the name of the timing of a kernel for an op, given as ``op_text``, at a place."""
     return f"{op} {kernel} at {place}"
-
-
-def layout_matters(kernel: Kernel, op: NnOp) -> bool:
-    """Return whether a kernel's cost depends on its layout."""
-    return kernel.cost is None and not isinstance(op, ElementwiseOp)
 
 
 def step_seconds(step: Step, value: SSAValue, start: PlaceAttr, target: Target) -> float:

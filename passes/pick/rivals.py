@@ -33,15 +33,13 @@ class _Rival:
     """The correction factor for estimates of the op's kernels."""
 
     @cached_property
-    def seconds(self) -> float:
-        return self.cost.seconds(self.candidate.kernel, self.candidate.place, self.error)
+    def price(self) -> float:
+        return self.cost.price(self.candidate.kernel, self.candidate.place, self.error)
 
     @cached_property
     def at_least(self) -> float:
-        """A lower bound on the candidate's seconds, which needs no estimate."""
-        kernel, place = self.candidate.kernel, self.candidate.place
-        measured = self.cost.measured(kernel, place)
-        return self.error * self.cost.at_least(kernel, place) if measured is None else measured
+        """A lower bound on the candidate's price, which needs no estimate."""
+        return self.cost.least_price(self.candidate.kernel, self.candidate.place, self.error)
 
     @cached_property
     def weights(self) -> float:
@@ -67,18 +65,18 @@ class _Rivals:
         return self.taken.weights - min(each.weights for each in self.rivals)
 
     @property
-    def price(self) -> float:
+    def loss(self) -> float:
         """Seconds lost per byte of weights saved by a switch to the fastest smaller rival."""
-        return self._price(self._next.seconds, self._next.weights)
+        return self._loss(self._next.price, self._next.weights)
 
     @property
-    def least_price(self) -> float:
-        """A lower bound on the price, which needs no estimate."""
-        seconds = min(each.at_least for each in self._lighter)
-        return self._price(seconds, min(each.weights for each in self._lighter))
+    def least_loss(self) -> float:
+        """A lower bound on the loss, which needs no estimate."""
+        price = min(each.at_least for each in self._lighter)
+        return self._loss(price, min(each.weights for each in self._lighter))
 
-    def _price(self, seconds: float, weights: float) -> float:
-        return max(0.0, seconds - self.taken.seconds) / (self.taken.weights - weights)
+    def _loss(self, price: float, weights: float) -> float:
+        return max(0.0, price - self.taken.price) / (self.taken.weights - weights)
 
     def go_over(self) -> None:
         """Select the fastest smaller rival."""
@@ -100,9 +98,9 @@ def _fastest(rivals: Sequence[_Rival]) -> _Rival:
     """
     best: _Rival | None = None
     for each in sorted(rivals, key=lambda rival: rival.at_least):
-        if best is not None and each.at_least > best.seconds:
+        if best is not None and each.at_least > best.price:
             break
-        if best is None or (each.seconds, each.weights) < (best.seconds, best.weights):
+        if best is None or (each.price, each.weights) < (best.price, best.weights):
             best = each
     assert best is not None
     return best
@@ -135,22 +133,22 @@ def _groups(cost: OpCost, listed: Sequence[Candidate]) -> Iterator[_Rivals]:
 def _limit(groups: Sequence[_Rivals], most: float) -> None:
     """Switch rivals until the weights grow by at most ``most`` bytes.
 
-    A price is computed only when no other one can be lower.
+    A loss is computed only when no other one can be lower.
     """
     excess = sum(each.growth for each in groups) - most
-    queue = [(each.least_price, i, False) for i, each in enumerate(groups) if each.growth > 0]
+    queue = [(each.least_loss, i, False) for i, each in enumerate(groups) if each.growth > 0]
     heapify(queue)
     while excess > 0 and queue:
         _, i, is_known = heappop(queue)
         group = groups[i]
         if not is_known:
-            heappush(queue, (group.price, i, True))
+            heappush(queue, (group.loss, i, True))
             continue
         before = group.growth
         group.go_over()
         excess -= before - group.growth
         if group.growth > 0:
-            heappush(queue, (group.least_price, i, False))
+            heappush(queue, (group.least_loss, i, False))
 
 
 def _weights(options: Options) -> int:

@@ -59,6 +59,14 @@ def _join(producer: Candidate, consumer: Candidate) -> bool:
 def _seconds(group: Group, chosen: Mapping[NnOp, Candidate], prices: Prices) -> float:
     if len(group) == 1:
         [op] = group
-        return prices.of(op).seconds(chosen[op].kernel, chosen[op].place)
-    scratch = scratch_group([(op, chosen[op].kernel, chosen[op].place) for op in group])
-    return CALL + cost_after(kernel_passes(shared=prices.shared), scratch, prices.target).seconds
+        return prices.of(op).price(chosen[op].kernel, chosen[op].place)
+    sites = [(op, chosen[op].kernel, chosen[op].place) for op in group]
+    found = cost_after(kernel_passes(shared=prices.shared), scratch_group(sites), prices.target)
+    seconds = CALL + found.seconds
+    if prices.function is None:
+        return seconds
+    # The caller's function knows single kernels only.
+    price = sum(prices.of(op).price(kernel, place) for op, kernel, place in sites)
+    return (
+        seconds * price / sum(prices.of(op).seconds(kernel, place) for op, kernel, place in sites)
+    )

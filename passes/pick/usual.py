@@ -1,43 +1,65 @@
-"""Stand-ins for ops in cost estimates: with usual sizes for symbols, and floats of another
-precision."""
+"""Stand-ins for ops in cost estimates: with numbers for symbols, and floats of another precision.
+
+The numbers are usual ones. Kernels are compared at a few others too, toward the ends of a symbol's
+range.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from functools import partial
+from itertools import islice
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, SSAValue
 
 from tessella.dialects.elements import attribute_of
 from tessella.dialects.nn.constants import SplatOp, WeightOp
-from tessella.dialects.nn.core import NnOp, Tensor, tensor_type
+from tessella.dialects.nn.core import NnOp, Tensor, shape_of, tensor_type
 from tessella.dialects.nn.fused import outside
 from tessella.dialects.nn.traits import RunsFunction
 from tessella.dialects.sizes import symbols_around, with_sizes
 from tessella.kernels.elements import elements_of
 from tessella.support.elements import FLOATS
-from tessella.support.sizes import estimated
+from tessella.support.sizes import Size, estimated, value_of
+
+Numbers = Callable[[Size], int]
+"""A function that returns a number for a size."""
 
 
-def usual_op(op: NnOp) -> NnOp:
-    """Return a copy of an op with usual numbers for symbols, outside any program; the op itself if
-    it has no symbols.
+def sampled_ops(op: NnOp, most: int | None = None) -> Mapping[str, NnOp]:
+    """Return up to ``most`` copies of an op with numbers for symbols, outside any program, by a
+    text such as `n = 16`. The first has the usual numbers; the others have small and large ones.
 
-    An op that runs a function is returned unchanged, as the function stays in its module.
+    An op without symbols is the only one. So is an op that runs a function, as the function stays
+    in its module.
     """
     # The module's list of symbols is faster to check than the op.
     if symbols_around(op) == () or not op.symbols or op.has_trait(RunsFunction):
-        return op
-    return _copy(op, list(map(_operand, op.operands)))
+        return {"": op}
+    symbols = sorted(op.symbols)
+    found: dict[str, NnOp] = {}
+    samples = zip(*(symbol.samples for symbol in symbols), strict=True)
+    for values in islice(samples, most):
+        named = {symbol.name: value for symbol, value in zip(symbols, values, strict=True)}
+        copy = _copy(op, partial(value_of, values=named))
+        if not found or _is_full(copy):
+            found[", ".join(f"{name} = {value}" for name, value in named.items())] = copy
+    return found
 
 
-def _copy(op: NnOp, operands: Sequence[SSAValue]) -> NnOp:
+def _is_full(op: NnOp) -> bool:
+    """Return whether all tensors of an op with numbers for sizes have elements."""
+    return all(value_of(s, {}) > 0 for x in (*op.operands, *op.results) for s in shape_of(x))
+
+
+def _copy(op: NnOp, of: Numbers, operands: Sequence[SSAValue] | None = None) -> NnOp:
     return type(op).create(
-        operands=operands,
-        result_types=[_type(result) for result in op.results],
+        operands=[_operand(x, of) for x in op.operands] if operands is None else operands,
+        result_types=[_type(result, of) for result in op.results],
         properties={
             **op.properties,
-            **{name: with_sizes(value, estimated) for name, value in op.setting_properties.items()},
+            **{name: with_sizes(value, of) for name, value in op.setting_properties.items()},
         },
         attributes=dict(op.attributes),
     )
@@ -53,10 +75,11 @@ def usual_ops(ops: Sequence[NnOp], constants: Container[NnOp]) -> list[NnOp]:
     for op in ops:
         if op in constants:
             for result in op.results:
-                known[result] = WeightOp("constant", tensor_type(_type(result))).res
+                known[result] = WeightOp("constant", tensor_type(_type(result, estimated))).res
             continue
-        operands = [known.setdefault(x, known.get(x) or _operand(x)) for x in op.operands]
-        copies.append(_copy(op, operands))
+        operands = [known.get(x) or _operand(x, estimated) for x in op.operands]
+        known.update(zip(op.operands, operands, strict=True))
+        copies.append(_copy(op, estimated, operands))
         known.update(zip(op.results, copies[-1].results, strict=True))
     return copies
 
@@ -93,14 +116,14 @@ def _of_element(value: SSAValue, name: str) -> Tensor:
     return TensorType(attribute_of(name), type.shape)
 
 
-def _type(value: SSAValue) -> Attribute:
-    return with_sizes(value.type, estimated)
+def _type(value: SSAValue, of: Numbers) -> Attribute:
+    return with_sizes(value.type, of)
 
 
-def _operand(value: SSAValue) -> SSAValue:
+def _operand(value: SSAValue, of: Numbers) -> SSAValue:
     owner = outside(value).owner
     if isinstance(owner, SplatOp):
-        return SplatOp(owner.number, tensor_type(_type(value))).res
+        return SplatOp(owner.number, tensor_type(_type(value, of))).res
     if isinstance(owner, WeightOp):
-        return WeightOp(owner.symbol.root_reference.data, tensor_type(_type(value))).res
-    return Block(arg_types=[_type(value)]).args[0]
+        return WeightOp(owner.symbol.root_reference.data, tensor_type(_type(value, of))).res
+    return Block(arg_types=[_type(value, of)]).args[0]

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from tessella.frontends.trace import Lowered as Lowered
     from tessella.frontends.trace import Spec as Spec
     from tessella.frontends.trace import jit as jit
+    from tessella.passes.pick.price import CandidateFacts as CandidateFacts
     from tessella.runtime.loaded import load as load
     from tessella.support.errors import CompileTimeoutError as CompileTimeoutError
     from tessella.support.errors import ExecutionError as ExecutionError
@@ -99,6 +100,7 @@ _NAMES = {
     "load": "tessella.runtime.loaded",
     "Model": "tessella.driver.model.model",
     "Options": "tessella.driver.options",
+    "CandidateFacts": "tessella.passes.pick.price",
     "array": "tessella.frontends.eager",
     "ops": "tessella.frontends.eager",
     "PlacedArray": "tessella.frontends.eager",
@@ -112,6 +114,7 @@ _NAMES = {
 
 # `from tessella import *` leaves Python's own abs, max, min and sum as they are
 __all__ = [
+    "CandidateFacts",
     "CompileTimeoutError",
     "ExecutionError",
     "ExecutionMode",

@@ -241,7 +241,17 @@ def test_grades_are_shown() -> None:
 
 def test_json() -> None:
     found = json.loads(explained().json())
-    parts = ["version", "ops", "conversions", "fusions", "refused", "pick", "threads", "values"]
+    parts = [
+        "version",
+        "ops",
+        "conversions",
+        "fusions",
+        "refused",
+        "regrets",
+        "pick",
+        "threads",
+        "values",
+    ]
     parts += ["sizes", "continuation"]
     assert list(found) == parts
     for op in found["ops"]:

@@ -25,7 +25,7 @@ from tessella.kernels import registry
 from tessella.kernels.cost import CALL, bytes_of, moving
 from tessella.kernels.registry import Kernel, registered
 from tessella.passes.insert_conversions import InsertConversionsPass
-from tessella.passes.pick import kernel_cost
+from tessella.passes.pick import kernel_cost, sized_cost
 from tessella.passes.pick.by_cost import ProblemBuilder, pick_by_cost
 from tessella.passes.pick.candidates import Candidate, Request, layouts_in_play
 from tessella.passes.pick.dominated import without_dominated
@@ -237,7 +237,7 @@ def test_the_pick_of_a_model_is_fast_and_exact(name: str) -> None:
     for step in passes:
         if isinstance(step, PickKernelsPass):
             step.apply(ctx, graph.module.clone())  # what is made once is not counted
-            kernel_cost._ESTIMATES.clear()
+            sized_cost._ESTIMATES.clear()
             cost._COSTS.clear()
             search._CHOICES.clear()
             with no_collection():

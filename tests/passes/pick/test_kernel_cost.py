@@ -16,7 +16,7 @@ from tessella.dialects.place import CastOp, CopyOp, PlaceAttr, RelayoutOp
 from tessella.kernels import cost, host_cost
 from tessella.kernels.cost import CALL
 from tessella.kernels.registry import HOST_KERNEL, Kernel, kernels_of
-from tessella.passes.pick import cost_key, kernel_cost
+from tessella.passes.pick import cost_key, sized_cost
 from tessella.passes.pick.kernel_cost import Prices, step_seconds
 from tessella.support.decisions import known_all
 from tessella.support.sizes import Size, Symbol
@@ -63,7 +63,7 @@ def seconds(of: NnOp, layout: Layout = NCHW) -> float:
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel_cost, "_ESTIMATES", {})
+    monkeypatch.setattr(sized_cost, "_ESTIMATES", {})
 
 
 @pytest.mark.parametrize("channels", [3, 31, 32, 48, 96, 160, 224, 528, 1000])
@@ -98,7 +98,7 @@ def test_rounded_channels(
 
     rounded = estimate()
     monkeypatch.setattr(cost_key, "WIDE", 1 << 40)
-    kernel_cost._ESTIMATES.clear()
+    sized_cost._ESTIMATES.clear()
     assert rounded == pytest.approx(estimate(), rel=0.15)
 
 
@@ -115,7 +115,7 @@ def test_flat_maps(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> N
     """A map takes as long as its elements, in whatever shape they are."""
     flat = seconds(op(nn.ReluOp, shape))
     monkeypatch.setattr(cost_key, "_flat", lambda key: (key, 1.0))
-    kernel_cost._ESTIMATES.clear()
+    sized_cost._ESTIMATES.clear()
     assert flat == pytest.approx(seconds(op(nn.ReluOp, shape)), rel=0.5)
 
 
@@ -126,18 +126,18 @@ def test_an_estimate_is_made_once_for_ops_of_one_kind() -> None:
 
     for channels in (96, 128, 160, 128):
         seconds(pointwise(channels))
-    assert len(kernel_cost._ESTIMATES) == 1
+    assert len(sized_cost._ESTIMATES) == 1
     seconds(pointwise(128), NHWC)
-    assert len(kernel_cost._ESTIMATES) == 2
+    assert len(sized_cost._ESTIMATES) == 2
     seconds(pointwise(128, weights=0))
-    assert len(kernel_cost._ESTIMATES) == 3
+    assert len(sized_cost._ESTIMATES) == 3
 
 
 def test_a_kernel_that_says_its_cost_is_not_estimated() -> None:
     of = op(nn.ReluOp, (4,))
     kernel = Kernel("mine", nn.ReluOp, "opencl", cost=lambda op, target: 42.0)
     assert PRICES.of(of).modelled(kernel, place("opencl", NCHW)) == 42.0
-    assert not kernel_cost._ESTIMATES
+    assert not sized_cost._ESTIMATES
 
 
 def test_views_are_free_and_moves_take_their_bytes() -> None:

@@ -21,8 +21,9 @@ from tessella.driver.options import Options, make_options
 from tessella.frontends.onnx import OnnxSource
 from tessella.kernels.registry import layouts_among
 from tessella.passes.pick.candidates import Request, layouts_in_play
-from tessella.passes.pick.kernel_cost import OpCost, Prices
+from tessella.passes.pick.kernel_cost import Prices
 from tessella.passes.pick.rivals import without_rivals
+from tessella.passes.pick.sized_cost import SizedCost
 from tests.frontends.onnx.models import model as onnx_model
 from tests.frontends.onnx.models import value
 from tests.native import Array, GraphBuilder
@@ -172,13 +173,13 @@ def test_what_takes_longer_at_the_least_is_not_estimated(
     op, machine = convolution(64, 64, 56), targets.get("avx512")
     found = {op: Request([PlaceAttr.get("x86", "f32")], "x86").candidates(op)}
     options = {op: entry.placed(op, layouts_in_play(found)) for op, entry in found.items()}
-    asked, estimate = set[str](), OpCost.estimate
+    asked, estimate = set[str](), SizedCost.estimate
 
-    def watched(self: OpCost, kernel: Any, place: Any) -> Any:
+    def watched(self: SizedCost, kernel: Any, place: Any) -> Any:
         asked.add(kernel.name)
         return estimate(self, kernel, place)
 
-    monkeypatch.setattr(OpCost, "estimate", watched)
+    monkeypatch.setattr(SizedCost, "estimate", watched)
     left = without_rivals(options, Prices(machine), growth)[op]
     assert {c.kernel.name for c in left if str(c.place.layout) == "nhwc"} == {taken}
     assert asked == estimated
