@@ -219,7 +219,7 @@ def _plugged(taken: Mapping[str, Element]) -> Iterator[Element]:
             )
         _check(plugin, element)
         if {element.name, element.public} & names:
-            raise plugin.error(f"the element {plugin.name!r} or its dtype is there already")
+            raise plugin.error(f"the element {plugin.name!r} or its dtype already exists")
         names |= {element.name, element.public}
         yield element
 
