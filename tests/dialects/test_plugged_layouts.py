@@ -1,4 +1,4 @@
-"""Elements and layouts of plugins: their rows, and what is wrong with them."""
+"""Elements and layouts of plugins, and errors for invalid ones."""
 
 from __future__ import annotations
 

@@ -38,7 +38,8 @@ def conversions(module: ModuleOp) -> list[str]:
 
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The conversions of all programs that are compiled from now on, and those outside programs."""
+    """A list to which all conversions are added: those in compiled programs, and those of
+    arrays."""
     result: list[str] = []
 
     def compiled(graph: Graph, options: CheckedOptions) -> Built:
