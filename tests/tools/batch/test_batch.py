@@ -300,7 +300,7 @@ def test_complex_numbers_are_no_columns() -> None:
     with pytest.raises(InputError, match="Parquet has no complex numbers"):
         column_of(x)
     batch = pa.RecordBatch.from_pydict({"x": [[1.0, 2.0]]})
-    with pytest.raises(InputError, match="is no complex64"):
+    with pytest.raises(InputError, match="cannot be complex64"):
         array_of(batch, ValueInfo("x", "complex64", ("N", 2)))
 
 
