@@ -1,4 +1,4 @@
-"""Write the kernels of devices beside the CPU in their languages.
+"""Write the kernels for devices other than the CPU in the devices' languages.
 
     tile.kernel @relu_0(%x: tensor<4xf32, #opencl>) -> (tensor<4xf32, #opencl>) {
       %r = tile.contract = [i: 4] (%x[i]) -> [i] {..}
@@ -39,7 +39,7 @@ from tessella.support.errors import Unsupported, UnsupportedError
 
 @dataclass(frozen=True)
 class EmitDeviceKernelsPass(ProgramPass):
-    """Replace the kernels of devices beside the CPU by their source text."""
+    """Replace the kernels for devices other than the CPU by their source text."""
 
     name = "emit-device-kernels"
     stages = ("tile",)
@@ -64,7 +64,7 @@ class EmitDeviceKernelsPass(ProgramPass):
 
 @dataclass(frozen=True)
 class _Table:
-    """The emitted kernels of a module. Equal ones are emitted once."""
+    """The emitted kernels of a module. Equal kernels are emitted once."""
 
     module: ModuleOp
     known: dict[Hashable, device.KernelOp] = field(default_factory=dict[Hashable, device.KernelOp])
@@ -116,7 +116,7 @@ def _alone(statement: Operation, name: str) -> KernelOp:
 
 @dataclass(frozen=True)
 class _Emitted:
-    """A kernel on tensors, and the device's kernel of each of its statements."""
+    """A kernel on tensors, and the device kernels that replace it."""
 
     kernel: KernelOp
     kernels: Mapping[Operation, device.KernelOp]

@@ -1,4 +1,4 @@
-"""The emitter of OpenCL C."""
+"""The emitter that writes kernels in OpenCL C."""
 
 from __future__ import annotations
 
@@ -20,20 +20,22 @@ from tessella.support.decisions import known
 from tessella.targets.device_facts import DeviceFacts
 
 MOST_ELEMENTS = 1 << 31
-"""The number of elements from which a tensor has no code, as addresses are 32-bit integers."""
+"""Tensors with this many elements or more have no code, because addresses are 32-bit integers."""
 
 
 class OpenClEmitter(Emitter):
     """Writes statements as kernels of OpenCL C."""
 
     def why_not(self, op: Operation) -> str | None:
-        """Return why a statement has no code, as a sentence; None if it has."""
+        """Return the reason why no code can be written for a statement, as a sentence; None if code
+        can be written."""
         if not isinstance(op, ContractOp):
             return f"no code for {op.name}"
         return next(_reasons(op), None)
 
     def emit(self, kernel: KernelOp, facts: DeviceFacts) -> Source:
-        """Return the text of a kernel of one statement."""
+        """Return the source text and the launch sizes of a kernel that consists of one
+        statement."""
         [statement] = kernel.statements
         found, name = plan(statement, facts), _identifier(kernel.sym_name.data)
         text = StatementText(name, statement, found, kernel.body.block.args).text()
@@ -46,7 +48,7 @@ def _identifier(name: str) -> str:
 
 def _reasons(op: ContractOp) -> Iterator[str]:
     if op.init is not None or op.is_scatter or op.running_index is not None or op.at_list:
-        yield "no code for a statement that writes into another result, or a running index"
+        yield "no code for a statement that writes into another result or has a running index"
     yield from filter(None, map(_wrong_tensor, op.tensors))
     yield from filter(None, [obstacle(op)])
     bodies = filter(None, (op.combine.block, op.post_block))
@@ -62,11 +64,12 @@ def _wrong_tensor(value: SSAValue) -> str | None:
     if element is None or element.name not in STORED:
         return f"no code for elements of {value.type}"
     size = known(layout_of(value).size(shape_of(value)))
-    return "a tensor is too large" if size >= MOST_ELEMENTS else None
+    return "a tensor has 2^31 elements or more" if size >= MOST_ELEMENTS else None
 
 
 def _covers(op: ContractOp) -> bool:
-    """Return whether each dimension of the result is one whole index."""
+    """Return whether the indices of a statement cover each element of its result: every dimension
+    is indexed by one whole index, or has size 1."""
     names = [form.single for form in op.out_access]
     sizes = zip(names, shape_of(op.res), strict=True)
     whole = all(name is None or op.ranges[name] == size for name, size in sizes)

@@ -1,4 +1,4 @@
-"""The ops of statements' bodies as expressions of OpenCL C.
+"""The ops in the bodies of statements, written as expressions of OpenCL C.
 
 Functions have the accuracy that OpenCL requires: a few units in the last place.
 """
@@ -17,16 +17,16 @@ from tessella.dialects.elements import find_element
 from tessella.dialects.tile import IndexOp, YieldOp
 
 SCALARS: Mapping[str, str] = {"f32": "float", "bool": "int", "i32": "int", "i64": "long"}
-"""The types of values, by element."""
+"""The C types of scalar values, by element."""
 STORED: Mapping[str, str] = {**SCALARS, "bool": "uchar"}
-"""The types of elements in memory."""
+"""The C types of elements in memory, by element."""
 INDEX = "long"
 
 PRELUDE = """\
 float max_of(float a, float b) { return a > b || isnan(a) ? a : b; }
 float min_of(float a, float b) { return a < b || isnan(a) ? a : b; }
 """
-"""Functions that propagate NaN, which those of OpenCL drop."""
+"""Definitions of a maximum and a minimum that propagate NaN; OpenCL's own functions ignore NaN."""
 
 _NAMES = (
     *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "sin", "sinh", "tan"),
@@ -83,13 +83,14 @@ _COMPARISONS: Mapping[str, Mapping[str, str]] = {
 }
 _PREDICATES = {op.name: op.PREDICATES for op in (CmpiOp, CmpfOp)}
 _SIGNED = {"arith.extsi", "arith.index_cast", "arith.sitofp"}
-"""Casts that read `i1` as 0 or -1, which values of the type `int` do not."""
+"""Casts that treat a true `i1` as -1. They have no code for `i1`, because a true value of the C
+type `int` is 1."""
 _UNSIGNED = {"arith.extui", "arith.uitofp"}
-"""Casts that are the same for `i1` alone."""
+"""Casts of unsigned numbers. They have code only for `i1`, because other C types are signed."""
 
 
 def type_of(type: Attribute) -> str | None:
-    """Return the type of a value of a body; None if there is none."""
+    """Return the C type of a value in a body; None if OpenCL C has no type for it."""
     if isinstance(type, IndexType):
         return INDEX
     element = find_element(type)
@@ -97,7 +98,8 @@ def type_of(type: Attribute) -> str | None:
 
 
 def why_not_scalar(op: Operation) -> str | None:
-    """Return why an op of a body has no code, as a sentence; None if it has."""
+    """Return the reason why no code can be written for an op of a body, as a sentence; None if code
+    can be written."""
     for value in (*op.operands, *op.results):
         if type_of(value.type) is None:
             return f"no code for {value.type}"
@@ -122,10 +124,10 @@ def body_lines(
     fresh: Callable[[], str],
     without: Operation | None = None,
 ) -> tuple[list[str], Mapping[SSAValue, str]]:
-    """Return the lines that compute a body, and the names of its values.
+    """Return the lines of C that compute a body, and the C names of its values.
 
-    ``arguments`` are the names of the block's arguments, ``indices`` the values of indices by name.
-    The op ``without`` is left out.
+    ``arguments`` are the C names of the block's arguments, and ``indices`` maps the names of
+    indices to C expressions. The op ``without`` is not written.
     """
     names: dict[SSAValue, str] = dict(zip(block.args, arguments, strict=True))
     lines: list[str] = []
@@ -153,7 +155,7 @@ def _expression(op: Operation, names: Mapping[SSAValue, str], indices: Mapping[s
 
 
 def literal(number: float) -> str:
-    """Return a number as text: an integer, or a float with all of its digits."""
+    """Return a number as a C literal: an integer, or a float in hexadecimal, which is exact."""
     if isinstance(number, int):
         return str(number)
     if math.isnan(number):

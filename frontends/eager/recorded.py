@@ -1,4 +1,4 @@
-"""Ops that a traced function calls: they are recorded in its trace."""
+"""Functions of ``tessella.ops`` inside a traced function: their calls are recorded in the trace."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tessella.support.errors import ShapeError
 
 
 def trace_of(values: Sequence[Any]) -> Trace | None:
-    """Return the trace of the first traced operand; None if all operands are known."""
+    """Return the trace of the first traced operand; None if no operand is traced."""
     for value in values:
         if isinstance(value, (Traced, TracedNumber)):
             return cast(Trace, value.trace)
@@ -56,6 +56,7 @@ def record(
 
 
 def _sample(operand: Any) -> Operand:
-    """Return an operand of the same kind in NumPy's promotion: an array, or a Python number."""
+    """Return a stand-in for an operand that NumPy promotes in the same way: an array or a Python
+    number."""
     kind: DType | type[int] | type[float] = promote.kind_of(operand)
     return kind(0) if isinstance(kind, type) else np.empty((), kind)
