@@ -140,13 +140,25 @@ each other, between machines, or from tessella. tessella defines the results as 
 - A cast of NaN to an integer is 0, and a cast of a number beyond the range is the nearest end of
   it. ONNX Runtime gives what the machine's instruction does: the least value on x86, 0 on Arm.
 - A cast of a float to an integer of 4 or 2 bits keeps the lowest bits of the whole number, as
-  `ml_dtypes` does. A cast of NaN to `float4_e2m1fn` is -0.
+  `ml_dtypes` does, and is 0 for what is not finite. A cast of NaN to `float4_e2m1fn` is -0.
+- Integers divided by 0 are 0, as in NumPy, and so is their remainder. The least integer divided by
+  -1 is itself. ONNX Runtime may end the process.
+- `Pow` of integers wraps around, and a negative exponent gives the quotient rounded towards zero;
+  `Shrink` of integers is exact. ONNX Runtime computes both in `float64`.
+- `NonZero` of a scalar has the shape `[0, n]`, as ONNX says. ONNX Runtime has `[1, n]`.
+- The final state of a sequence of length 0 is the initial state, and so is that of `RNN`, `GRU` and
+  `LSTM` without steps. ONNX Runtime has 0 for a sequence that is read backwards.
+- The mean of losses is that of the targets that count, and NaN without one, as in ONNX Runtime.
+  `onnx.reference` divides by all targets where there are no weights.
+- `ReduceLogSumExp` of elements that are all -inf is -inf, as `numpy.logaddexp` has it, where
+  others have NaN.
 - A cast of a number to a string has the fewest digits that identify the number, and a float has a
   point: `1.0`, where ONNX Runtime has up to 8 digits, and `1`.
 - `StringSplit` of an empty string at a delimiter is one empty string, as in Python. ONNX Runtime
   has none.
 - `QuantizeLinear` of NaN is the least number of the type, as ONNX Runtime has it on x86.
-- `DynamicQuantizeLinear` of a NaN has the scale NaN; all elements and the zero point are 0.
+- `DynamicQuantizeLinear` of a NaN has the scale NaN; all elements and the zero point are 0. If all
+  elements are 0, so is the scale.
 - A quantized network is computed in integers where it can be ([quantize.md](quantize.md)):
   a number that lies half-way between two steps may be rounded to the other one than in
   `onnx.reference`, as in ONNX Runtime.
@@ -166,8 +178,8 @@ each other, between machines, or from tessella. tessella defines the results as 
 - A kernel of a convolution that is not finite may or may not make NaN of windows over the padding,
   which native code passes over and NumPy multiplies by 0. Scales of packed weights that are not
   finite are multiplied into sums, and not into each weight.
-- The sign of a zero that `Relu`, `Clip`, `Celu` and `Sign` make of -0 is undefined. Sums of numbers
-  near to the largest float overflow or not, by the order of their terms.
+- The sign of a zero that `Relu`, `Clip`, `Celu`, `Gelu` and `Sign` make of -0 is undefined. Sums of
+  numbers near to the largest float overflow or not, by the order of their terms.
 - `MaxRoiPool` has the greatest pixel of a region with infinite ends inside the image, and 0 for a
   region with a NaN as an end. A NaN among the pixels is the maximum.
 - `Resize` takes only the elements of its window, with their weights: what is not finite elsewhere
