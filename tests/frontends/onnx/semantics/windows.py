@@ -67,12 +67,11 @@ def _cubic_norm(x: Array) -> Array:
 def _pools() -> Iterator[Case]:
     """The reference has another shape for SAME_LOWER, and counts padding beyond the end."""
     images = [*product(_IMAGES[:1], _POOLS), *product(_IMAGES[1:], _POOLS[::4])]
-    for shape, settings in images:
+    for number, (shape, settings) in enumerate(images):
         x = _with_infinities(*shape)
         own = "ceil_mode" in settings or settings.get("auto_pad") == "SAME_LOWER"
         oracle = runtime if own and shape[1] and "dilations" not in settings else None
-        for padded in (0, 1):
-            yield Case("AveragePool", [x], {**settings, "count_include_pad": padded})
+        yield Case("AveragePool", [x], {**settings, "count_include_pad": number % 2})
         if oracle or not own:
             yield Case("MaxPool", [x], settings, wanted=oracle)
             yield Case("LpPool", [x], settings, wanted=oracle)
