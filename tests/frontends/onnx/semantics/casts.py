@@ -15,8 +15,10 @@ from tests.frontends.onnx.semantics.edges import ELEMENTS, edges
 
 BYTES = (T.FLOAT8E4M3FN, T.FLOAT8E4M3FNUZ, T.FLOAT8E5M2, T.FLOAT8E5M2FNUZ)
 NIBBLES = (T.FLOAT4E2M1, T.INT4, T.UINT4, T.INT2, T.UINT2)
-_AROUND = [3e9, -3e9, 1e19, -1e19, 2.0**31, 2.0**32, 2.0**63, 2.0**64, 300.0, -300.0, 70000.0]
-_AROUND += [127.5, -128.5, 255.5, 448, 464, 465, 57344, 61440, 61441, 0.1, 1e-3, 6.1, 7.9]
+_AROUND = np.array(
+    [3e9, -3e9, 1e19, -1e19, 2.0**31, 2.0**32, 2.0**63, 2.0**64, 300, -300, 70000, 127.5, -128.5,
+     255.5, 448, 464, 465, 57344, 61440, 61441, 0.1, 1e-3, 6.1, 7.9]
+)  # fmt: skip
 """Numbers around the ends of ranges."""
 
 
@@ -28,7 +30,7 @@ def dtype_of(code: int) -> np.dtype[Any]:
 def _numbers(dtype: np.dtype[Any]) -> Array:
     if dtype.kind in "iub":
         return edges(dtype)
-    return np.concatenate([edges(dtype), np.array(_AROUND, np.float64).astype(dtype)])
+    return np.concatenate([edges(dtype), _AROUND.astype(dtype)])
 
 
 def _saturating(to: np.dtype[Any]) -> Callable[[Array], Array]:

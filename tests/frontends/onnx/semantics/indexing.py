@@ -38,7 +38,7 @@ def _gathers() -> Iterator[Case]:
 def _scatters() -> Iterator[Case]:
     reductions = ("none", "add", "mul", "max", "min")
     for reduction, dtype in product(reductions, (np.float32, np.int32, np.int8, np.uint64)):
-        most = np.iinfo(dtype).max if np.dtype(dtype).kind in "iu" else 3e38
+        most = 3e38 if dtype is np.float32 else np.iinfo(np.dtype(dtype)).max
         x, updates = np.array([1, 2, most, 0], dtype), np.array([most, 5, most, 7], dtype)
         once, again = _ints(-1, 0, 2, -3), _ints(1, 1, 1, 1)
         for at in (once,) if reduction == "none" else (once, again):
