@@ -9,6 +9,7 @@ from itertools import product
 import numpy as np
 
 from tests.frontends.onnx.semantics.case import Array, Case
+from tests.frontends.onnx.semantics.edges import edges
 from tests.native import normal
 
 
@@ -38,7 +39,7 @@ def _gathers() -> Iterator[Case]:
 def _scatters() -> Iterator[Case]:
     reductions = ("none", "add", "mul", "max", "min")
     for reduction, dtype in product(reductions, (np.float32, np.int32, np.int8, np.uint64)):
-        most = 3e38 if dtype is np.float32 else np.iinfo(np.dtype(dtype)).max
+        most = edges(np.dtype(dtype)).max() if dtype is not np.float32 else 3e38
         x, updates = np.array([1, 2, most, 0], dtype), np.array([most, 5, most, 7], dtype)
         once, again = _ints(-1, 0, 2, -3), _ints(1, 1, 1, 1)
         for at in (once,) if reduction == "none" else (once, again):
