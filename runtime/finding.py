@@ -15,7 +15,8 @@ from tessella.support.errors import ShapeError
 def non_zero(inputs: Sequence[Value]) -> Sequence[Array]:
     """Return the indices of nonzero elements: a row for each dimension, a column for each
     element."""
-    return [np.array(np.nonzero(np.atleast_1d(widened(inputs[0]))), np.int64)]
+    found = np.nonzero(np.atleast_1d(widened(inputs[0])))
+    return [np.array(found, np.int64)[: inputs[0].ndim]]
 
 
 def unique(inputs: Sequence[Value], *, axis: int | None, is_sorted: bool) -> Sequence[Array]:

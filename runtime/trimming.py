@@ -47,7 +47,7 @@ def coordinates(inputs: Sequence[Value]) -> Sequence[Array]:
         outer = rest // size
         np.subtract(rest, outer * size, out=row)
         rest = outer
-    found[0] = rest
+    found[:1] = rest  # the position in an array of rank 0 has no coordinates
     return [found]
 
 

@@ -29,7 +29,12 @@ def converted(call: Call, x: Value, to: DType) -> Value:
     if element.is_float:
         return _float(x if x.dtype in _WIDE else x.cast(_FLOAT), element, saturates, mode)
     # a float beyond the range keeps its lowest bits, as in `ml_dtypes`
-    return (x.cast(np.int32) if x.is_float else x).cast(to)
+    return (_lowest_bits(x, element) if x.is_float else x).cast(to)
+
+
+def _lowest_bits(x: Value, element: Element) -> Value:
+    """Emit the lowest bits of the whole numbers of floats, as int32; 0 for what is not finite."""
+    return x.op(nn.FmodOp, x.emitter.scalar(1 << element.bits, x.dtype)).cast(np.int32)
 
 
 _WIDE = [DTYPES[name] for name in ("f64", "f32", "f16", "bf16")]

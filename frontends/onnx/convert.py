@@ -257,12 +257,13 @@ class GraphConversion:
         added = None if found else ops.find_contributed(node.title)
         entry = ops.find(node.title, found.since) if found else None
         issues = [Unsupported(node.title, node.name, r) for r in reasons(node, scope.opsets)]
-        if _lacks_complex(node, found, entry) and any(map(_is_complex, inputs)):
+        is_refused = _lacks_complex(node, found, entry) and any(map(_is_complex, inputs))
+        if is_refused:
             issues.append(Unsupported(node.title, node.name, _OF_REAL))
         if added is not None and not issues:
             call = self._call(node, inputs, added.defaults, scope)
             return self._convert(call, sys.maxsize, added.convert)
-        if entry is None and found is not None and not issues:
+        if entry is None and found is not None and not is_refused:
             body = fixed_body(node.title, opset) or _typed_body(node, opset, inputs)
             if body is not None:
                 return self._function(body, node, inputs)

@@ -141,13 +141,25 @@ each other, between machines, or from tessella. tessella defines the results as 
   range. ONNX Runtime returns the result of the machine's instruction: the least value on x86, 0 on
   Arm.
 - A cast of a float to an integer of 4 or 2 bits keeps the lowest bits of the whole number, as
-  `ml_dtypes` does. A cast of NaN to `float4_e2m1fn` is -0.
+  `ml_dtypes` does, and is 0 for NaN and infinities. A cast of NaN to `float4_e2m1fn` is -0.
+- Integers divided by 0 are 0, as in NumPy, and so is their remainder. The least integer divided by
+  -1 is itself. ONNX Runtime may end the process.
+- `Pow` of integers wraps around, and a negative exponent gives the quotient rounded towards zero;
+  `Shrink` of integers is exact. ONNX Runtime computes both in `float64`.
+- `NonZero` of a scalar has the shape `[0, n]`, as ONNX defines. ONNX Runtime returns `[1, n]`.
+- The final state of a sequence of length 0 is the initial state, and so is that of `RNN`, `GRU` and
+  `LSTM` without steps. ONNX Runtime has 0 for a sequence that is read backwards.
+- The mean of a loss is taken over the targets that are not ignored, and is NaN without any, as in ONNX Runtime.
+  `onnx.reference` divides by all targets where there are no weights.
+- `ReduceLogSumExp` of elements that are all -inf is -inf, as in `numpy.logaddexp`; other
+  runtimes return NaN.
 - A cast of a number to a string has the fewest digits that identify the number, and a float has a
   point: `1.0`, where ONNX Runtime has up to 8 digits, and `1`.
 - `StringSplit` of an empty string at a delimiter is one empty string, as in Python. ONNX Runtime
   has none.
 - `QuantizeLinear` of NaN is the least number of the type, as in ONNX Runtime on x86.
-- `DynamicQuantizeLinear` of a NaN has the scale NaN; all elements and the zero point are 0.
+- `DynamicQuantizeLinear` of a NaN has the scale NaN; all elements and the zero point are 0. If all
+  elements are 0, the scale is 0 too.
 - A quantized network is computed in integers where possible ([quantize.md](quantize.md)):
   a number half-way between two quantization steps may be rounded to a different one than in
   `onnx.reference`, as in ONNX Runtime.
@@ -167,8 +179,8 @@ each other, between machines, or from tessella. tessella defines the results as 
 - A convolution whose kernel has NaN or infinity may or may not give NaN for windows over the
   padding, which native code skips and NumPy multiplies as 0. Scales of packed weights that are not
   finite are multiplied into sums, not into each weight.
-- The sign of the zero that `Relu`, `Clip`, `Celu` and `Sign` return for -0 is undefined. Whether
-  sums of numbers near the largest float overflow depends on the order of their terms.
+- The sign of the zero that `Relu`, `Clip`, `Celu`, `Gelu` and `Sign` return for -0 is undefined.
+  Whether sums of numbers near the largest float overflow depends on the order of their terms.
 - If a region has infinite ends, `MaxRoiPool` returns the greatest pixel of its part inside the
   image. If an end is NaN, it returns 0. A NaN among the pixels is the maximum.
 - `Resize` reads only the elements of its window, with their weights: elements elsewhere that are

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tessella.runtime.elements import converted, widened
+from tessella.runtime.elements import converted, tagged, widened
 from tessella.runtime.host import (
     attention,
     detection,
@@ -25,7 +25,7 @@ from tessella.runtime.host import (
     reduction,
     trees,
 )
-from tessella.runtime.host.registry import KERNELS, Array, HostKernel, kernel
+from tessella.runtime.host.registry import KERNELS, OF_BITS, Array, HostKernel, kernel
 from tessella.support import plugins
 from tessella.support.errors import ExecutionError, InternalError
 
@@ -60,8 +60,10 @@ def run(
         plugins.import_all(plugins.HOST)
     if name not in KERNELS:
         raise InternalError(f"no host kernel for {name}")
+    taken = tagged if name in OF_BITS else widened
     with np.errstate(all="ignore"):
-        results = KERNELS[name](*(None if x is None else _read_only(x) for x in arrays), **settings)
+        given = (None if x is None else _read_only(taken(x)) for x in arrays)
+        results = KERNELS[name](*given, **settings)
         listed = results if isinstance(results, tuple) else (results,)
         if dtypes is not None:
             if len(listed) != len(dtypes):
@@ -76,7 +78,7 @@ def run(
 
 def _read_only(array: Array) -> Array:
     """Return a view of an array for a kernel, which must not change the caller's elements."""
-    view = np.asarray(widened(array)).view()
+    view = np.asarray(array).view()
     view.flags.writeable = False
     return view
 

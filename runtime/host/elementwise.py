@@ -515,7 +515,7 @@ def cast(x: Array, *, to: npt.DTypeLike) -> Array:
     return converted(x, to)
 
 
-@kernel("bitcast")
+@kernel("bitcast", of_bits=True)
 def bitcast(x: Array, *, to: npt.DTypeLike) -> Array:
     """Return the bits of elements as elements of another type. Any byte but 0 is a true boolean."""
     bits = x.view(np.uint8) if x.dtype == np.bool_ else x

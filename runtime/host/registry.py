@@ -12,16 +12,23 @@ HostKernel = Callable[..., Array | tuple[Array, ...]]
 
 KERNELS: dict[str, HostKernel] = {}
 
+OF_BITS: set[str] = set()
+"""The kernels that take elements as they are stored. All others take elements that NumPy does not
+compute with in a wider dtype."""
 
-def kernel(name: str) -> Callable[[HostKernel], HostKernel]:
+
+def kernel(name: str, *, of_bits: bool = False) -> Callable[[HostKernel], HostKernel]:
     """Register the NumPy kernel of the op ``nn.<name>``.
 
     A name with a dot is registered as it is: the full name of an op of another dialect, for
-    example.
+    example. With ``of_bits``, the kernel takes elements as they are stored.
     """
+    full = name if "." in name else f"nn.{name}"
 
     def register(function: HostKernel) -> HostKernel:
-        KERNELS[name if "." in name else f"nn.{name}"] = function
+        KERNELS[full] = function
+        if of_bits:
+            OF_BITS.add(full)
         return function
 
     return register

@@ -33,7 +33,7 @@ _CUT = "the program is cut there"
 def non_zero(call: Call) -> Sequence[Value]:
     """Emit the positions of nonzero elements, a row for each dimension. Raises CutError if they are
     not known at import."""
-    x = call.x if call.x.rank else call.x.reshape((1,))
+    x = call.x
     types = [(_INDEX, [x.rank, "count"])]
     if call.build.static(x) is not None or not _has_elements(x):
         return call.found(Find("non_zero", types=types))

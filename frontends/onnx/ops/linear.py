@@ -133,11 +133,14 @@ def conv_transpose(call: Call) -> Value:
 
 @converts("Det", 11, 22)
 def det(call: Call) -> Value:
-    """Emit the determinants of square matrices, by elimination with a pivot for each column."""
+    """Emit the determinants of square matrices, by elimination with a pivot for each column.
+    A matrix without elements has the determinant 1."""
     x = call.x
     *batch, height, width = x.shape if x.rank > 1 else (*x.shape, 0, 1)
     if height != width:
         raise ShapeError("Det takes square matrices", found=str(x.type))
+    if height == 0:
+        return call.build.splat(1, batch, x.dtype)
     matrices = x.reshape((math.prod(batch), height, width))
 
     def step(state: Values, numbers: Values) -> tuple[Values, Values]:

@@ -130,14 +130,14 @@ def lp_pool(call: Call) -> Value:
     powers = abs(call.x) ** p
     channels, sizes = powers.shape[1], powers.shape[2:]
     groups, *_ = call.build.limited(channels, *settings.kernel)
-    ones = call.build.splat(1, (channels, 1, *settings.kernel), powers.dtype)
+    ones = call.build.splat(1, (channels, min(groups, 1), *settings.kernel), powers.dtype)
     sums = powers.op(
         nn.ConvOp,
         ones,
         strides=settings.strides,
         pads=_ceil_pads(call, settings, sizes),
         dilations=settings.dilations,
-        groups=groups,
+        groups=max(groups, 1),
     )
     return sums ** (1 / p)
 

@@ -15,7 +15,6 @@ from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.model import Node
 from tessella.frontends.onnx.ops.activations import Activation, activations
 from tessella.frontends.onnx.registry import Converter, Rule, converts
-from tessella.support.conditions import decided
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size
 
@@ -118,8 +117,6 @@ def _layer(call: Call, kind: _CellKind) -> list[Value | None]:
     x, batch_first = call.x, call.flag("layout")
     if batch_first:
         x = x.transpose((1, 0, 2))
-    if decided(x.shape[0] < 1):
-        raise ShapeError("a sequence without steps", found=str(x.type))
     direction = call.text("direction").lower()
     count = 2 if direction == "bidirectional" else 1
     functions = activations(call, kind.activations, count)

@@ -142,7 +142,8 @@ def _apply_sizes(call: Call, axes: Sequence[int], sizes: list[Size], scales: lis
     shape, wanted = call.x.shape, call.static_sizes(3, "sizes")
     if len(wanted) != len(axes) or any(decided(size < 0) for size in wanted):
         raise ShapeError("sizes are one number for each axis", found=str(list(wanted)))
-    if not all(differs(shape[axis], 0) for axis in axes):
+    resized = [axis for axis, size in zip(axes, wanted, strict=True) if shape[axis] != size]
+    if not all(differs(shape[axis], 0) for axis in resized):
         raise ShapeError("an empty dimension cannot be resized", found=str(call.x.type))
     factors = [_factor(shape[axis], size) for axis, size in zip(axes, wanted, strict=True)]
     policy = call.choice("keep_aspect_ratio_policy", "stretch", "not_larger", "not_smaller")
