@@ -16,8 +16,8 @@ from tessella.dialects import nn
 from tessella.dialects.graph import Graph
 from tessella.dialects.interpret import interpret
 from tessella.runtime.device_steps import CopyStep, DeviceStep
-from tessella.runtime.devices import Source
-from tessella.runtime.opencl import OPENCL
+from tessella.runtime.devices import Memory, Source
+from tessella.runtime.opencl import BINARIES, OPENCL, OpenClDevice
 from tessella.support.errors import ExecutionError, InternalError
 from tessella.targets.device_facts import DeviceFacts
 from tests.native import GraphBuilder, OneOp, build, in_numpy, normal, one_op
@@ -190,6 +190,36 @@ def test_the_pick_stays_on_a_cpu() -> None:
         return g.graph(g.op(nn.SoftmaxOp, [g.inputs["x"]], axis=2))
 
     assert not in_numpy(build(make, places=["opencl/f32", "x86/f32"]))
+
+
+def test_binaries_are_cached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A binary is read by its source; a broken one is compiled again."""
+    monkeypatch.setenv("TESSELLA_CACHE", str(tmp_path))
+    compiled: list[str] = []
+
+    def compile(self: OpenClDevice, *program: Any) -> Any:
+        compiled.extend(each for each in program if isinstance(each, str))
+        return made(self, *program)
+
+    made = OpenClDevice._compiled
+    monkeypatch.setattr(OpenClDevice, "_compiled", compile)
+    text = "__kernel void k(__global float *b, long at) { b[at] = 7; }"
+    source = Source(text, "k", (1,), (1,))
+    OPENCL.build(source)
+    assert compiled == [text]
+    assert BINARIES.usage().entries == 1
+    memory, found = Memory(OPENCL, 4), np.zeros(1, np.float32)
+    OPENCL.launch(OPENCL.build(source), [memory.slice()])
+    OPENCL.read(memory.slice(), found)
+    assert found == [7]
+    assert len(compiled) == 1
+    OPENCL.build(replace(source, text=text.replace("7", "8")))
+    assert len(compiled) == 2
+    BINARIES.put("\n".join((*OPENCL._made_by, text)), b"no binary")
+    OPENCL.build(source)
+    assert len(compiled) == 3
+    OPENCL.build(source)
+    assert len(compiled) == 3
 
 
 def test_a_text_that_does_not_compile() -> None:
