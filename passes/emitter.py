@@ -37,7 +37,8 @@ def groups_of(statements: Iterable[Statement]) -> Sequence[Group]:
     """Return the groups of a kernel's statements, each after those that it reads."""
     groups: dict[SSAValue, Group] = {}
     for op in statements:
-        before = groups.pop(op.init, ()) if isinstance(op, ContractOp) and op.init else ()
+        init = op.init if isinstance(op, ContractOp) else None
+        before = () if init is None else groups.pop(init, ())
         groups[op.results[0]] = (*before, op)
     return [*groups.values()]
 

@@ -17,7 +17,7 @@ Several statements, each of which writes a part of the tensor, divide the work-g
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tessella.codegen.opencl.plan import plan
 from tessella.codegen.opencl.scalars import PRELUDE, STORED
@@ -60,7 +60,7 @@ def _tensors(kernel: KernelOp, checks: bool) -> tuple[list[str], list[str]]:
     return parameters, pointers
 
 
-def _part(text: Iterator[str], groups: int, items: int) -> Iterator[str]:
+def _part(text: Sequence[str], groups: int, items: int) -> Iterator[str]:
     """Yield the lines of a statement for the next work-groups of a launch, and the first of their
     work-items."""
     yield f"{INDENT}if (group < {groups}) {{"
