@@ -38,8 +38,8 @@ $(VENV)/.%: $(VENV)/.made pyproject.toml
 	$(if $(ALONE_$*),$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(ALONE_$*))
 	@touch $@
 
-# What an extra installs without its dependencies: tritonclient requires a version of ml_dtypes that
-# is older than ours, and works with either.
+# Packages that an extra installs without their dependencies: tritonclient requires a version of ml_dtypes
+# that is older than ours, and works with either.
 ALONE_test := tritonclient==2.73.0
 ALONE_test-torch := $(ALONE_test)
 
@@ -106,7 +106,7 @@ bench: $(VENV)/.bench ## measure against other runtimes
 	$(BIN)/python -m bench.$(BENCH) $(ARGS)
 
 .PHONY: release
-release: $(VENV)/.release ## distributions in dist/, built twice and checked, with their bill of materials
+release: $(VENV)/.release ## build the distributions in dist/ twice, check them, and write their SBOM
 	rm -rf dist
 	$(BIN)/python -m release.build dist
 	$(BIN)/python -m twine check --strict dist/*
@@ -115,7 +115,7 @@ release: $(VENV)/.release ## distributions in dist/, built twice and checked, wi
 	cd dist && sha256sum * > SHA256SUMS
 
 .PHONY: fresh
-fresh: ## the wheel in dist/, in a fresh environment with each extra; ARGS='onnx numpy'
+fresh: ## test the wheel in dist/ in a fresh environment for each extra; ARGS='onnx numpy'
 	$(PYTHON) -m venv build/fresh
 	build/fresh/bin/pip install --quiet packaging
 	build/fresh/bin/python -m release.fresh dist/*.whl $(ARGS)

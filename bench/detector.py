@@ -138,7 +138,7 @@ def _pyramid(net: _Network, levels: Sequence[str]) -> list[str]:
 
 
 def _doubled(net: _Network, x: str) -> str:
-    """Double height and width."""
+    """Add a node that doubles the height and width of an image; return the name of its result."""
     scales = net.constant("scales", np.array([1, 1, 2, 2], np.float32))
     settings = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric"}
     return net.node("Resize", [x, "", scales], nearest_mode="floor", **settings)

@@ -2,12 +2,12 @@
 
     python -m bench.load [NAME ...] --callers 1,2,4,8,16 --calls 1000 --json load.json
 
-Each runtime has its own process for each number of threads. Callers are threads of Python that
-call one model in a closed loop. OpenVINO runs in its throughput mode, with a request for each
-caller, ONNX Runtime with one session. A call's latency is the time that its caller sees.
+Each runtime has its own process for each number of threads. Callers are threads of Python that call
+one model in a closed loop. OpenVINO runs in throughput mode with one request for each caller; ONNX
+Runtime runs one session. The latency of a call is the time that its caller waits.
 
-With --http, callers also send requests to `tessella serve`, each over its own connection, with
-binary tensors; the last lines are the cost of the protocol.
+With --http, callers also send requests with binary tensors to `tessella serve`, each over its own
+connection. The last lines of the output show the cost of HTTP.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Cell:
 def callers_of(
     peer: str, path: Path, threads: int, feeds: Feeds, count: int
 ) -> Generator[Sequence[Caller]]:
-    """Yield a function for each caller, which calls the model."""
+    """Yield a list with a function for each caller; each function calls the model once."""
     if peer == HTTP:
         with over_http(path, threads, feeds, count) as callers:
             yield callers
@@ -171,8 +171,8 @@ def table(cells: Sequence[Cell]) -> Iterator[str]:
 
 
 def protocol_costs(cells: Sequence[Cell]) -> Iterator[str]:
-    """Yield a line for each cell over HTTP: the difference of its median to that of the same calls
-    in the process."""
+    """Yield a line for each measurement over HTTP: the difference between its median latency and
+    that of the same calls in the process, in milliseconds."""
     local = {_setting(cell): cell for cell in cells if cell.peer == "tessella"}
     for cell in cells:
         if cell.peer == HTTP and (other := local.get(_setting(cell))) is not None:
@@ -198,7 +198,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--beside", choices=("nothing", "spinner", "both"), default="both", help="what runs there"
     )
     parser.add_argument(
-        "--http", action="store_true", help="callers of `tessella serve` too: a server and HTTP"
+        "--http", action="store_true", help="measure callers of `tessella serve` over HTTP too"
     )
     options = parser.parse(arguments)
     busy = {"nothing": [False], "spinner": [True], "both": [False, True]}[options.beside]

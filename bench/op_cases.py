@@ -101,7 +101,7 @@ class OpCase:
         return {f"x{i}": x.array(rng, n) for i, x in operands if x is not None and not x.constant}
 
     def bytes(self, n: int) -> int:
-        """Return the bytes of inputs and outputs, as far as their shapes are known."""
+        """Return the number of bytes of the inputs and outputs whose shapes are known."""
         graph = self.model(n).graph
         return sum(map(_size, [*graph.input, *graph.output]))
 

@@ -1,4 +1,4 @@
-"""Callers of a model that `tessella serve` serves."""
+"""Functions that call a model over HTTP, from `tessella serve`."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from tessella.tools.serve.protocol import HEADER
 from tests.tools.serve.running import running
 
 HTTP = "http"
-"""The name of a server of tessella among the runtimes."""
+"""The name by which `tessella serve` appears among the runtimes."""
 
 Caller = Callable[[], object]
 
 
 @contextmanager
 def over_http(path: Path, threads: int, feeds: Feeds, count: int) -> Generator[Sequence[Caller]]:
-    """Yield functions that call the model of an ONNX file over a connection each. The server runs
-    as many requests at the same time as there are callers."""
+    """Yield a list of ``count`` functions that call the model of an ONNX file, each over its own
+    connection. The server can run ``count`` requests at the same time."""
     artifact = path.with_suffix(".tsl")
     tessella.compile(str(path), prepare=True).save(artifact)
     url = f"/v2/models/{artifact.stem}/infer"
@@ -39,7 +39,8 @@ def over_http(path: Path, threads: int, feeds: Feeds, count: int) -> Generator[S
 
 
 def request(feeds: Feeds) -> tuple[bytes, int]:
-    """Return a request for all outputs as binary data, and the size of its JSON."""
+    """Return the body of a request that asks for all outputs as binary data, and the size in bytes
+    of the JSON in it."""
     arrays = {name: np.ascontiguousarray(array) for name, array in feeds.items()}
     data = {name: tensors.to_binary(array) for name, array in arrays.items()}
     inputs = [

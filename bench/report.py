@@ -29,7 +29,7 @@ _SECTION = re.compile(
     r"(?P<begin><!-- python -m bench.report --write -->\n).*?(?P<end><!-- end -->)", re.DOTALL
 )
 _SHOWN = ("python", "onnxruntime", "openvino", "ncnn", "numpy", "jax", "numba")
-"""The packages whose versions tables name."""
+"""The packages with a version in the heading of a table."""
 
 
 class ReportError(Exception):
@@ -143,7 +143,7 @@ def section(file: Path) -> Iterator[str]:
 
 
 def _facts(machine: Mapping[str, Any]) -> Iterator[str]:
-    """What a table says about the machine."""
+    """Yield the facts about a machine that the heading of a table states."""
     yield f"{machine['processor']}, {machine['cores']} cores"
     versions = machine["versions"]
     yield from (f"{name} {versions[name]}" for name in _SHOWN if name in versions)

@@ -35,7 +35,7 @@ NETWORKS = (
 """The networks of ``tests.fixtures.networks`` that are compared."""
 
 TRAINED = ("mobilenet_opset18", "convnext", "vit_open", "encoder_open", "unet", "decoder")
-"""Those of which a step of training is measured."""
+"""The models for which a training step is measured."""
 
 GOAL_EACH, GOAL_MEAN, GOAL_COLD, GOAL_TRAINED = 0.9, 1.1, 1 / 3, 0.9
 """Speed relative to the faster peer, for each network and in the geometric mean; the time to the

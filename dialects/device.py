@@ -1,9 +1,9 @@
-"""The `device` dialect: kernels in the language of a device beside the CPU.
+"""The `device` dialect: kernels in the language of a device other than the CPU.
 
 device.kernel @relu_0(tensor<4xf32, #p>) -> (tensor<4xf32, #p>) device "acme" text "relu 4"
 
 At the stage `tile`, the operands are tensors; at the stage `loops`, they are buffers. A `tile.call`
-or an `rt.call` runs the kernel.
+or an `rt.call` calls the kernel.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tessella.runtime.devices import Source
 
 @irdl_op_definition
 class KernelOp(IRDLOperation):
-    """A kernel as source text, which its device builds."""
+    """A kernel as source text, which the device builds."""
 
     name = "device.kernel"
     sym_name = prop_def(StringAttr)
@@ -86,7 +86,7 @@ class KernelOp(IRDLOperation):
 
     @property
     def source(self) -> Source:
-        """The kernel, as its device builds it."""
+        """The source text of the kernel and the sizes of its launch."""
         given = (self.groups, self.items)
         groups, items = (() if each is None else tuple(each.get_values()) for each in given)
         entry = self.entry.data if self.entry else ""
@@ -103,7 +103,7 @@ class KernelOp(IRDLOperation):
         return self.function_type.outputs.data
 
     def with_type(self, type: FunctionType) -> KernelOp:
-        """Return the kernel with other types of operands and results."""
+        """Return a copy of the kernel with other types of operands and results."""
         return KernelOp(
             self.sym_name.data, type, self.device.data, self.source, self.nodes, self.code
         )

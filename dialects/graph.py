@@ -30,8 +30,8 @@ know."""
 ELEMENTS = "nn.elements"
 """The name of the attribute with which @main's shape-valued arguments carry their elements."""
 PLACE = "nn.place"
-"""The name of the attribute with which @main's arguments and results carry their places, if they
-are not row-major. A part of a result's place that is `any` is that of the result's kernel."""
+"""The name of the attribute that states the place of an argument or result of @main that is not
+row-major. If a part of a result's place is `any`, the kernel of the result decides it."""
 
 
 @dataclass
@@ -158,7 +158,8 @@ def _marks(
     places: Sequence[PlaceAttr],
     elements: Sequence[Sequence[Size] | None] = (),
 ) -> Iterator[DictionaryAttr]:
-    """Yield the attributes of each argument or result."""
+    """Yield the attributes of each argument or result: its name, and its place and elements if
+    stated."""
     for name, place, sizes in zip_longest(names, places, elements):
         marks: dict[str, Attribute] = {NAME: StringAttr(name)}
         if place is not None:
@@ -177,8 +178,8 @@ def returned_values(func: FuncOp) -> Sequence[SSAValue]:
 def stated_places(
     attributes: ArrayAttr[DictionaryAttr] | None, count: int
 ) -> Sequence[PlaceAttr | None]:
-    """Return the places that the attributes of ``count`` arguments or results state; None for each
-    that states none."""
+    """Return the place that the attributes of each of ``count`` arguments or results state; None
+    where no place is stated."""
     stated = [marks.data.get(PLACE) for marks in attributes or ()]
     return [place if isinstance(place, PlaceAttr) else None for place in stated] or [None] * count
 
@@ -195,8 +196,8 @@ def finish_main(
     values: Sequence[SSAValue],
     places: Sequence[PlaceAttr] = (),
 ) -> None:
-    """Complete ``@main`` with a return of ``values``, which users know by ``names``, at ``places``
-    if they are not row-major."""
+    """Complete ``@main`` with a return of ``values``. ``names`` are their names for users, and
+    ``places`` their places if they are not row-major."""
     func.body.block.add_op(ReturnOp(*values))
     func.update_function_type()
     func.res_attrs = ArrayAttr(_marks(names, places))

@@ -149,7 +149,7 @@ class Layout:
         the same offset."""
         if self == other or IMAGE in (self, other):
             return self == other
-        if not (self.is_split or other.is_split):  # the dimension order gives the strides
+        if not (self.is_split or other.is_split):  # the order of dimensions determines the strides
             return self._moving(shape) == other._moving(shape)
         return self.addresses(shape) == other.addresses(shape)
 
@@ -217,27 +217,28 @@ _RANKS = range(_LEAST_RANK, 7)
 
 
 def _find_order(name: str) -> Order | None:
-    """Return the order with a name, of tessella or of a plugin; None if there is none."""
+    """Return the memory order with a name, from tessella or from a plugin; None if there is
+    none."""
     return _ORDERS.get(name) or _plugged().get(name)
 
 
 @cache
 def _plugged() -> Mapping[str, Order]:
-    """Return the orders of plugins by name. Raises PluginError."""
+    """Return the memory orders of plugins by name. Raises PluginError for an invalid one."""
     found: dict[str, Order] = {}
     for plugin in plugins(LAYOUTS):
         order: Any = plugin.load()
         if plugin.name in (*LAYOUT_NAMES, *found) or _block_of(plugin.name) is not None:
-            raise plugin.error(f"the layout {plugin.name!r} is there already")
+            raise plugin.error(f"the layout {plugin.name!r} already exists")
         if not re.fullmatch(r"[A-Za-z_]\w*", plugin.name):
-            raise plugin.error("no name of a layout", expected="letters, digits and underscores")
+            raise plugin.error("invalid name of a layout", expected="letters, digits, underscores")
         with blamed(plugin, f"the layout {plugin.name!r}"):
             orders = {rank: [*order(rank)] for rank in _RANKS}
         for rank, pieces in orders.items():
             if not Layout("packed", tuple(pieces)).is_order(rank):
                 raise plugin.error(
-                    "no memory order",
-                    expected="pieces that spell the index of each dimension",
+                    "not a memory order",
+                    expected="pieces that are the digits of each dimension's index",
                     found=f"{pieces} for rank {rank}",
                 )
         found[plugin.name] = order
@@ -262,7 +263,7 @@ def _named_order(name: str, rank: int) -> tuple[Piece, ...]:
 
 
 def _blocked(block: int) -> Order:
-    """Return the order with dimension 1 in blocks."""
+    """Return the memory order with dimension 1 in blocks of this size."""
     return lambda rank: [
         Piece(0),
         Piece(1, div=block),
@@ -282,17 +283,17 @@ LAYOUT_NAMES = ("nchw", "nhwc", "image", "any", "packed")
 
 
 def layout_words() -> str:
-    """Return the names of layouts as error messages list them."""
+    """Return the names of all layouts as a list for error messages."""
     return ", ".join(["nchw, nhwc, nchw<N>c, image, any, packed", *_plugged()])
 
 
 SPARSE = ("coo", "csr", "csc", "bsr", "bsc", "dia", "sparse")
-"""The names that other libraries have for sparse layouts."""
+"""Names of sparse layouts in other libraries."""
 
 
 def unknown_layout(name: str) -> str:
-    """Return what is wrong with the name of a layout that does not exist, as the end of an error
-    message after ``found``."""
+    """Return the text after ``found`` in the error message for an unknown layout: its name and, for
+    a sparse layout, the reason why it is unsupported."""
     why = ", which is sparse: all tensors are dense" if name in SPARSE else ""
     return f"{name!r}{why}"
 

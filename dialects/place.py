@@ -53,12 +53,13 @@ PRECISIONS = (*ELEMENTS, "any")
 
 
 def known_devices() -> tuple[str, ...]:
-    """Return the names of devices in places: CPUs, those of the registry, `host` and `any`."""
+    """Return the names that a place may give for a device: CPUs, registered devices, `host`,
+    `any`."""
     return ("host", *FAMILIES, *device_names(), "any")
 
 
 def is_apart(name: str) -> bool:
-    """Return whether a device has a memory of its own. The host and CPUs share one."""
+    """Return whether a device has its own memory. The host and CPUs share one memory."""
     return name not in ("host", *FAMILIES, "any")
 
 
@@ -314,7 +315,7 @@ class _Conversion(IRDLOperation):
 @irdl_op_definition
 class CopyOp(_Conversion):
     """A copy of a tensor to the memory of another device. With `once`, the tensor is a constant,
-    which is copied once for all calls of the program."""
+    and one copy serves all calls of the program."""
 
     name = "place.copy"
     CHANGES: ClassVar[str] = "device"
@@ -345,12 +346,12 @@ Step = tuple[type[CopyOp | CastOp | RelayoutOp], PlaceAttr]
 
 
 def conversion_steps(start: PlaceAttr, end: PlaceAttr) -> tuple[Step, ...]:
-    """Return the conversions from one place to another, in order; none between equal places.
+    """Return the conversions from one place to another, in the order in which they run; empty
+    between equal places.
 
-    The host only copies, and so do devices without generated kernels: conversions of precision and
-    layout run on the other device. A value is
-    narrowed before it is copied or relaid out, and widened after. Textures stay on their device:
-    two devices exchange row-major memory.
+    The host and devices without generated kernels can only copy, so conversions of precision and
+    layout run on the other device. A value is narrowed before it is copied or relaid out, and
+    widened afterwards. Textures stay on their device: two devices exchange row-major memory.
     """
     return _steps(start, end)
 

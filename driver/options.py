@@ -64,7 +64,7 @@ class Options:
     kernels : str, optional
         Kernels, or methods of kernels, that are off or preferred: ``-winograd,+blas``. Rounding
         errors of Winograd's method are up to four times those of direct convolutions. By default,
-        what TESSELLA_KERNELS says.
+        the value of TESSELLA_KERNELS.
     pin : dict of str
         Places and kernels of single ops, by the name of a node or an op, or by a pattern of node
         names: ``{"Conv_12": "x86/f32/nchw", "nn.softmax": "kernel=softmax"}``. On the command line,
@@ -72,9 +72,9 @@ class Options:
     autocast : dict of sequences of str
         The precision in which ops store their floats, as lists of names by precision: ``{"f32":
         ["nn.exp", "nn.softmax"], "bf16": ["nn.matmul"]}``. Names are those of ops or nodes, or
-        patterns of node names. An op that has a pin keeps it. Lists of the device, which apply
-        where places name a narrow float beside a wide one, count less. On the command line,
-        ``--autocast f32=nn.exp,nn.softmax``, once for each precision.
+        patterns of node names. An op that has a pin keeps it. These lists take precedence over
+        those of the device, which apply if its places name both a narrow and a wide float. On the
+        command line, ``--autocast f32=nn.exp,nn.softmax``, once for each precision.
     passes : sequence of xdsl.passes.ModulePass
         Further passes. A pass with the name of one in the pipeline replaces it; another one goes to
         the position that it declares by ``runs_before`` or ``runs_after``. Programs with such
@@ -119,8 +119,8 @@ class CompileOptions(TypedDict, total=False):
     """
 
     places: Sequence[str] | str | None
-    """Where kernels may run, or the name of a list; by default on the target, then in NumPy. Their
-    order decides between similar costs."""
+    """The places where kernels may run, or the name of a list of places; by default the target,
+    then NumPy. The order of the places decides between similar costs."""
     target: str | None
     """The machine to compile for; by default ``native``, which is this machine."""
     threads: int | None
@@ -275,7 +275,7 @@ def _check_texts(name: str, value: object) -> None:
 
 
 def _check_lists(name: str, value: object) -> None:
-    expected = "a dict of lists of texts by precision, as {'f32': ['nn.exp']}"
+    expected = "a dict from precisions to lists of names, such as {'f32': ['nn.exp']}"
     if not isinstance(value, Mapping):
         raise _wrong_type(name, value, expected)
     for key, texts in cast(Mapping[object, object], value).items():

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 
 class Arguments(NamedTuple):
-    """What ``compile`` takes beside options: each is for some kinds of models only."""
+    """The arguments of ``compile`` other than options. Each applies only to some kinds of
+    models."""
 
     example_inputs: Sequence[Any] | None = None
     values: Mapping[str, npt.ArrayLike] | None = None
@@ -44,7 +45,8 @@ class Arguments(NamedTuple):
     maps: Maps | None = None
 
     def only(self, kind: str, *names: str) -> None:
-        """Raise OptionError if an argument is given that is not in ``names``."""
+        """Raise OptionError if the caller gave an argument that is not in ``names``. ``kind`` names
+        the kind of model in the message."""
         for name, value in self._asdict().items():
             if value is not None and name not in names:
                 raise OptionError(
@@ -63,7 +65,7 @@ _MEANT_FOR = {
 
 
 class ModelKind(NamedTuple):
-    """A kind of model: how it is recognised, and how it is opened."""
+    """A kind of model: the functions that recognise it and open it."""
 
     recognises: Callable[[Any], bool]
     open: Callable[[Any, Arguments], Source]
@@ -71,7 +73,7 @@ class ModelKind(NamedTuple):
 
 def _open_stage(model: str | Path, arguments: Arguments) -> Source:
     arguments.only("the file of a stage")
-    # imported here, as other paths need no compiler
+    # imported here, because other paths need no compiler
     from tessella.driver.stages.stage_file import StageSource
 
     return StageSource(model)
@@ -99,7 +101,8 @@ def _open_onnx(model: Any, arguments: Arguments) -> Source:
 
 
 def _is_a(module: str, name: str) -> Callable[[Any], bool]:
-    """Return a test for the instances of a class, which need not be imported."""
+    """Return a function that tells whether a value is an instance of a class. The module of the
+    class need not be imported."""
 
     def test(model: Any) -> bool:
         return any((c.__module__, c.__name__) == (module, name) for c in type(model).__mro__)
@@ -134,8 +137,8 @@ def open_source(
 ) -> Source:
     """Return the source of programs for a model of any kind. Raises TessellaError.
 
-    A path with the extension of a stage is a file that `tessella compile` wrote: see
-    ``stage_file``.
+    A path with the extension of a stage is read as a stage file, which `tessella compile` writes
+    (``stage_file``).
     """
     arguments = Arguments(example_inputs, values, max_bytes, maps)
     return next(kind for kind in KINDS if kind.recognises(model)).open(model, arguments)
@@ -161,14 +164,14 @@ def _read(
     values: Mapping[str, npt.ArrayLike] | None,
     chosen: Mapping[str, Any],
 ) -> OnnxSource:
-    # imported here, as other sources do not need the package onnx
+    # imported here, because other sources do not need the package onnx
     from tessella.frontends.onnx import OnnxSource
 
     return OnnxSource(model, constants=values, **chosen)
 
 
 def _check_import_options(values: object, max_bytes: object, maps: object) -> None:
-    """Raise OptionError for an option of a wrong type or value."""
+    """Raise OptionError for an import option with a wrong type or value."""
     if maps not in (None, *get_args(Maps)):
         raise OptionError(
             "the option 'maps' has a wrong value",
@@ -220,39 +223,39 @@ def compile(
 ) -> Model:
     """Compile a model for this machine.
 
-    The dimensions that the model leaves open are numbers in the program of the first call. Where a
-    later call has another size, the dimension is symbolic in its program, which serves a range of
-    sizes (docs/open-sizes.md).
+    The program of the first call has numbers for all dimensions that the model leaves open. If such
+    a dimension has another size in a later call, it is symbolic in the program for that call, which
+    serves a range of sizes (docs/open-sizes.md).
 
     Parameters
     ----------
     model : str, Path, bytes, onnx.ModelProto, ExportedProgram or torch.nn.Module
-        The path or the bytes of an ONNX file, a ``ModelProto``, the path of a stage that ``tessella
-        compile`` wrote, a program that ``torch.export`` has made, or a module of PyTorch.
+        The path or the bytes of an ONNX file, a ``ModelProto``, the path of a stage file that
+        ``tessella compile`` wrote, a program from ``torch.export``, or a PyTorch module.
     example_inputs : sequence, optional
-        The arguments with which a module is exported. The compiled model takes inputs of these
-        shapes; ``torch.export`` also leaves dimensions open.
+        The arguments with which a PyTorch module is exported. The compiled model takes inputs of
+        these shapes; to have dynamic dimensions, export the module with ``torch.export``.
     places : sequence of str, or str, optional
         Where kernels may run, such as ``["x86/f32/nhwc", "x86", "host"]``; ``host`` is NumPy. Their
-        order decides between similar costs. A text is the name of a list, such as ``"mobile"``
-        (docs/picking.md). By default, all places of the target, then NumPy.
+        order decides between similar costs. A string is the name of a list of places, such as
+        ``"mobile"`` (docs/picking.md). By default, all places of the target, then NumPy.
     threads : int, optional
-        The number of threads that run the model; by default, that of the cores that the process
-        may use, or ``TESSELLA_THREADS``.
+        The number of threads that run the model; by default, ``TESSELLA_THREADS`` or the number of
+        cores that the process may use.
     target : str, optional
         The machine to compile for, such as ``avx2`` or ``aarch64``; by default, this one. Code for
         another machine can be inspected, but not run.
     fallback : {"allow", "error"}, optional
-        ``error`` refuses ops that only NumPy or a kernel in another layout can run.
+        ``error`` rejects ops that only NumPy, another device or a kernel in another layout can run.
     timeout : float, optional
-        Seconds that this compilation may take, and each one inside a call.
+        The seconds that this compilation, and each compilation inside a call, may take.
     options : Options, optional
         Options that few programs need.
     dims : dict, "auto" or "fixed"
-        The size, or the least and the greatest size, of open dimensions by name: ``{"batch": 8,
-        "seq": (1, 512)}``. All open dimensions are then symbolic from the first call on. ``auto``
-        makes a dimension symbolic once its size varies; ``fixed`` compiles for each set of sizes.
-        The dimensions that an exported program leaves open are symbolic from the first call on,
+        The size, or the least and the greatest size, of dynamic dimensions by name: ``{"batch": 8,
+        "seq": (1, 512)}``. All dynamic dimensions are then symbolic from the first call on.
+        ``auto`` makes a dimension symbolic once its size varies; ``fixed`` compiles for each set of
+        sizes. The dynamic dimensions of an exported program are symbolic from the first call on,
         within its constraints.
     prepare : bool
         Whether to compile the programs for all ranges of sizes now, as ``Model.prepare`` does. A
@@ -263,8 +266,8 @@ def compile(
     max_bytes : int, optional
         The size of the largest tensor that an ONNX model may have, in bytes; 16 GiB by default.
     maps : {"arrays", "dictionaries"}, optional
-        The results of a ZipMap in an ONNX model: the array of scores, the default, or a list with a
-        dictionary of the scores by label for each row.
+        The form of the results of a ZipMap in an ONNX model: the array of scores, which is the
+        default, or a list that has a dictionary from labels to scores for each row.
     progress : callable, optional
         A function that is called with the name of each step of the compilation.
 
@@ -276,7 +279,7 @@ def compile(
     Raises
     ------
     InvalidModelError
-        If the file is no model, or breaks the rules of its format.
+        If the file is not a model, or violates its format.
     UnsupportedError
         If parts of the model are not supported; ``issues`` lists all of them.
     OptionError

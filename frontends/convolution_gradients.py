@@ -1,7 +1,8 @@
 """Gradients of convolutions and of transposed convolutions.
 
-The gradient of an image is a convolution of the other kind. That of a kernel is a product for each
-of the kernel's elements: of the gradient, and of the elements that the windows read there.
+The gradient with respect to an image is a convolution of the other kind. The gradient with respect
+to a kernel is, for each element of the kernel, a matrix product of the result's gradient and the
+image elements that the windows read at that position.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from tessella.support.decisions import known_all
 from tessella.support.sizes import Size
 
 MOST_TAPS = 128
-"""Limit on the elements of a kernel whose gradient is computed: each takes a matrix product."""
+"""The largest kernel, in elements per pair of channels, for which a gradient is computed: each
+element takes a matrix product."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class WindowSettings:
         return {**window, "groups": self.groups}
 
     def of_image(self, x: Value, w: Value, gradient: Value) -> Value:
-        """Emit the gradient of the image ``x`` from that of the result."""
+        """Emit the gradient with respect to the image ``x``, given the gradient of the result."""
         if self.transposed:
             y = gradient.op(nn.ConvOp, w, **self.settings)
         else:
@@ -49,19 +51,19 @@ class WindowSettings:
         return y.slice([0] * x.rank, x.shape)
 
     def _unread(self, x: Value, w: Value, gradient: Value) -> tuple[int, ...]:
-        """Return the number of elements at the end of each dimension that no window reads."""
+        """Return, for each dimension, the number of elements at its end that no window reads."""
         padded = (n + sum(self.pads[d :: x.rank - 2]) for d, n in enumerate(x.shape[2:]))
         columns = zip(padded, self._ends(w.shape[2:], gradient.shape[2:]), strict=True)
         return known_all(n - end for n, end in columns)
 
     def _ends(self, kernel: Sequence[Size], windows: Sequence[Size]) -> list[Size]:
-        """Return the size of each padded dimension up to the end of its last window."""
+        """Return the size of each dimension, with padding, up to the end of its last window."""
         columns = zip(windows, kernel, self.strides, self.dilations, strict=True)
         return [(m - 1) * s + (k - 1) * d + 1 for m, k, s, d in columns]
 
     def of_kernel(self, x: Value, w: Value, gradient: Value) -> Value:
-        """Emit the gradient of the kernel ``w`` [O, I / groups, kernel..], which has at most
-        ``MOST_TAPS`` elements for each pair of channels."""
+        """Emit the gradient with respect to the kernel ``w`` [O, I / groups, kernel..], which must
+        have at most ``MOST_TAPS`` elements for each pair of channels."""
         image, small = (gradient, x) if self.transposed else (x, gradient)
         kernel, windows = known_all(w.shape[2:]), small.shape[2:]
         (batch, rows), columns = small.shape[:2], image.shape[1]
@@ -86,10 +88,11 @@ class WindowSettings:
 
 
 def has_kernel_gradient(w: Value) -> bool:
-    """Return whether the gradient of a kernel is computed."""
+    """Return whether a kernel is small enough for its gradient to be computed."""
     return math.prod(known_all(w.shape[2:])) <= MOST_TAPS
 
 
 def of_bias(gradient: Value) -> Value:
-    """Emit the gradient of a bias: the sums over all dimensions but the channels."""
+    """Emit the gradient with respect to a bias: the sums over all dimensions except the
+    channels."""
     return gradient.sum([0, *range(2, gradient.rank)])

@@ -269,8 +269,8 @@ def max_roi_pool(
     """Emit R[r, c, p, q], the maximum of X[B[r], c] over the pixels that part (p, q) of region r
     touches.
 
-    The first pixels of parts and their numbers along each dimension are tensors [regions, size];
-    the maxima end at these numbers.
+    For each dimension, the first pixel of each part and its number of pixels are tensors [regions,
+    size]. These numbers bound the loops of the maxima.
     """
     type, extents = k.result_type(op), shape_of(x)[2:]
     count, channels, *sizes = shape_of(type)
@@ -302,8 +302,8 @@ def max_roi_pool(
 
 
 def _pixel(s: Scalars, start: SSAValue, name: str, extent: Size) -> SSAValue:
-    """Return the position of a pixel along a dimension: ``start`` plus the index ``name``, at most
-    that of the last pixel."""
+    """Return the position of a pixel along a dimension: ``start`` plus the index ``name``, clamped
+    to the last pixel."""
     last = s.op(IndexCastOp(s.op(AddiOp(s.size(extent), s.like(-1, s.size(0)))), i32))
     at = s.op(AddiOp(start, s.op(IndexCastOp(s.index(name), i32))))
     return s.op(IndexCastOp(s.op(MinSIOp(at, last)), IndexType()))

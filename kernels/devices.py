@@ -1,7 +1,7 @@
-"""Rules of devices, as a table: where ops run for which a device has no kernel, and the ops that it
-keeps in one precision.
+"""The table of rules for devices: the fallback devices for ops without a kernel, and the precisions
+that the device prescribes for ops.
 
-A plugin adds the rules of its device:
+A plugin adds the rules for its device:
 
     register_rules("opencl", DeviceRules(autocast={"f32": ("nn.exp", "nn.layer_norm")}))
 """
@@ -21,15 +21,15 @@ class DeviceRules:
     """The rules of a device."""
 
     falls_to: tuple[str, ...] = (CPU, "host")
-    """The devices of the kernels that run ops for which this device has none, in order of
-    preference. ``CPU`` stands for the CPU of the target."""
+    """The devices that run an op if this device has no kernel for it, in order of preference.
+    ``CPU`` stands for the CPU of the target."""
     autocast: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
-    """Names of ops whose floats are stored in a precision, by precision, where the requested places
-    of the device name a narrow float beside a wide one."""
+    """The names of ops whose floats are stored in a precision, by precision. They apply if the
+    requested places of the device name both a narrow and a wide float."""
 
 
 _AMPLIFYING = ("exp", "log", "log2", "log10", "pow", "tan", "sinh", "cosh", "acosh", "atanh")
-"""Elementwise ops whose results have a larger relative error than their operands."""
+"""Elementwise ops that amplify relative errors."""
 
 _NO_RULES = DeviceRules()
 _RULES: dict[str, DeviceRules] = {
@@ -39,20 +39,20 @@ _RULES: dict[str, DeviceRules] = {
 
 
 def rules_of(device: str) -> DeviceRules:
-    """Return the rules of a device; those of ``CPU`` for each of ``CPUS``."""
+    """Return the rules for a device; all CPUs have the rules of ``CPU``."""
     return _RULES.get(CPU if device in CPUS else device, _NO_RULES)
 
 
 def register_rules(device: str, rules: DeviceRules) -> None:
-    """Add the rules of a device. Raises InternalError if it has rules."""
+    """Add the rules for a device. Raises InternalError if the device already has rules."""
     if device in (*CPUS, *_RULES):
-        raise InternalError(f"the device {device} has rules")
+        raise InternalError(f"the device {device} already has rules")
     _RULES[device] = rules
 
 
 @contextmanager
 def registered_rules(device: str, rules: DeviceRules) -> Generator[None]:
-    """Add the rules of a device for the length of a block."""
+    """Add the rules for a device until the block ends."""
     register_rules(device, rules)
     try:
         yield

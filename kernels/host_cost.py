@@ -155,8 +155,8 @@ def _regions(op: NnOp, target: Target) -> float:
 
 
 def _pooled_regions(op: NnOp, target: Target) -> float:
-    """Return the cycles of maxima over regions: each part of a region is a few calls, and is taken
-    to be a quarter of the image."""
+    """Return the cycles of maxima over regions. The estimate assumes a few calls for each part of a
+    region, and parts of a quarter of the image."""
     count = estimated(shape_of(op.operands[1])[0])
     parts = estimated(product(op.settings["sizes"]))
     pixels = estimated(product(shape_of(op.operands[0])[1:])) / 4

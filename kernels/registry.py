@@ -7,8 +7,9 @@ CPU:
     def conv(k: KernelBuilder, op: nn.ConvOp, x: SSAValue, w: SSAValue,
              b: SSAValue | None = None) -> SSAValue: ...
 
-A device that writes kernels of the stage `tile` in its own language (``passes/emitter.py``) runs
-generated kernels too. ``register`` takes any other kernel, such as one in a device's own language:
+A device with an emitter, which writes kernels of the stage `tile` in the device's language
+(``passes/emitter.py``), runs generated kernels too. ``register`` takes any other kernel, such as
+one whose source is in the language of a device:
 
     register(Kernel("add", nn.AddOp, "acme", (NCHW,), rows(["f32"]), cost=seconds, source=text))
 
@@ -111,8 +112,8 @@ class Kernel:
     For a host kernel, None means the op's own function.
     """
     source: Callable[[Any], Source] | None = None
-    """Function that returns the kernel of an op in the language of the device; None for a kernel
-    without one."""
+    """A function that returns the kernel of an op in the language of the device; None if the kernel
+    has no source text."""
     method: str | None = None
     """The name of the algorithm, such as `winograd`, or of the library, such as `blas`: the option
     ``kernels`` turns all kernels of a method off, or prefers them."""
@@ -142,7 +143,8 @@ class Kernel:
         return device in CPUS or self._runs_apart(device)
 
     def _runs_apart(self, device: str) -> bool:
-        """Return whether a kernel of every CPU serves places of a device beside the CPU."""
+        """Return whether this kernel is a kernel of every CPU that also runs on a device other than
+        the CPU."""
         if self.name == VIEW_KERNEL:
             return is_apart(device)
         return self.lower is not None and emits(device)
@@ -285,8 +287,8 @@ def serves(needed: str, place: PlaceAttr) -> bool:
 
     ``needed`` is an op (`nn.conv`), for any of its kernels, or one kernel of an op
     (`nn.conv/winograd`). A place may follow (`nn.conv at opencl/f16/image`): the kernel must then
-    run there, and the requested place must not exclude that. Host kernels, which every op has, do
-    not count.
+    run at that place, and the requested place must permit it. Host kernels do not count, because
+    every op has one.
     """
     kernel, _, at = needed.partition(" at ")
     op, _, name = kernel.partition("/")

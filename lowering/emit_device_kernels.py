@@ -1,4 +1,4 @@
-"""Write the kernels of devices beside the CPU in their languages.
+"""Write the kernels for devices other than the CPU in the devices' languages.
 
     tile.kernel @relu_0(%x: tensor<4xf32, #opencl>) -> (tensor<4xf32, #opencl>) {
       %r = tile.contract = [i: 4] (%x[i]) -> [i] {..}
@@ -41,7 +41,7 @@ from tessella.support.errors import Unsupported, UnsupportedError
 
 @dataclass(frozen=True)
 class EmitDeviceKernelsPass(ProgramPass):
-    """Replace the kernels of devices beside the CPU by their source text."""
+    """Replace the kernels for devices other than the CPU by their source text."""
 
     name = "emit-device-kernels"
     stages = ("tile",)
@@ -66,7 +66,7 @@ class EmitDeviceKernelsPass(ProgramPass):
 
 @dataclass(frozen=True)
 class _Table:
-    """The emitted kernels of a module. Equal ones are emitted once."""
+    """The emitted kernels of a module. Equal kernels are emitted once."""
 
     module: ModuleOp
     known: dict[Hashable, device.KernelOp] = field(default_factory=dict[Hashable, device.KernelOp])

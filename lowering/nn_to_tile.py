@@ -80,7 +80,7 @@ class KernelTable:
         return self._call(kernel, group.arguments, group.nodes)
 
     def call_source(self, op: NnOp, source: Source) -> CallOp:
-        """Return a call of the kernel of an op in the language of a device."""
+        """Return a call of an op's kernel, whose source is in the language of a device."""
         place = place_of(op.results[0].type)
         assert place is not None
         types = FunctionType.from_lists([v.type for v in op.operands], list(op.result_types))
@@ -129,8 +129,8 @@ class _GroupConversion(GroupLowering):
         self.anchor = anchor
 
     def weight(self, array: Array, hint: str) -> SSAValue:
-        """Return a new weight that holds ``array``. On a device with a memory of its own, it has a
-        place there."""
+        """Return a new weight that holds ``array``. On a device with its own memory, the weight has
+        a place on that device."""
         type, place = type_of(array), place_of(self.anchor.results[0].type)
         if place is not None and is_apart(place.device.data):
             type = placed(

@@ -121,7 +121,7 @@ class ConvertTileToLoopsPass(ProgramPass):
 
 
 def _on_buffers(kernel: device.KernelOp) -> FunctionType:
-    """Return the type of a device's kernel with buffers instead of tensors."""
+    """Return the type of a device kernel with buffers instead of tensors."""
     inputs, outputs = (
         [buffer_of(tensor) for tensor in types if isinstance(tensor, TensorType)]
         for types in (kernel.inputs, kernel.outputs)
@@ -423,7 +423,7 @@ class _SegmentConversion:
         inputs, outputs = self._operands(op)
         lowered = self.kernels.get(op.callee_name)
         nodes = {k: v for k, v in op.attributes.items() if k == NODES}
-        if lowered is None:  # a kernel of another device
+        if lowered is None:  # a kernel for another device
             call = rt.CallOp(op.callee_name, inputs, outputs, (), self._threads)
             call.attributes.update(nodes)
             self.block.add_op(call)

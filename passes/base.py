@@ -23,8 +23,8 @@ PATTERN = "nn.pattern"
 CONSUMED = "nn.consumed"
 """The attribute of an op that replaces others: the replaced ops, each as ``nn.erf@node``."""
 Gain = Literal["sure", "likely", "open"]
-"""What is known of ops that replace others: that they cost less, that they cost less unless
-estimates clearly say otherwise, or nothing."""
+"""What a rewrite knows about the cost of its new ops: `sure` if they always cost less, `likely` if
+they cost less unless estimates clearly say otherwise, `open` if nothing is known."""
 PROVENANCE = ("node", PATTERN, CONSUMED)
 """The attributes that record an op's origin, not its meaning."""
 
@@ -58,16 +58,16 @@ def buffer_weights(module: ModuleOp) -> Iterator[rt.WeightOp]:
 
 
 def places_of_arguments(function: FuncOp, device: str) -> list[PlaceAttr]:
-    """Return the places of a function's arguments: those that their attributes state, otherwise
-    row-major places at ``device``."""
+    """Return the places of a function's arguments: the place that an argument's attribute states,
+    otherwise a row-major place at ``device``."""
     arguments = function.body.block.args
     stated = stated_places(function.arg_attrs, len(arguments))
     return [at or row_major(x, device) for at, x in zip(stated, arguments, strict=True)]
 
 
 def places_of_results(function: FuncOp, device: str) -> list[PlaceAttr]:
-    """Return the places of a function's results: those that their attributes state, in which `any`
-    parts are those of the value, otherwise row-major places at ``device``."""
+    """Return the places of a function's results: the place that a result's attribute states, with
+    `any` parts taken from the value's own place; otherwise a row-major place at ``device``."""
     values = returned_values(function)
     stated = stated_places(function.res_attrs, len(values))
     return [at or row_major(x, device) for at, x in zip(stated, values, strict=True)]

@@ -1,4 +1,4 @@
-"""Copy the weights of devices with a memory of their own, once for all calls.
+"""Copy weights to devices with their own memory, once for all calls.
 
 tile.segment @segment_0(%x: tensor<4xf32, #acme>) -> (tensor<4xf32, #acme>) {
   %w = nn.weight @w : tensor<4xf32, #acme>
@@ -36,13 +36,13 @@ from tessella.passes.kinds import ProgramPass
 
 @dataclass(frozen=True)
 class CopyWeightsPass(ProgramPass):
-    """Pass the weights of segments on devices as arguments, which the program copies once."""
+    """Turn the weights of segments on devices into arguments, which the program copies once."""
 
     name = "copy-weights"
     stages = ("tile",)
 
     device: str = ""
-    """The CPU whose memory the weights are copied from; this machine's if empty."""
+    """The CPU from whose memory the weights are copied; this machine's CPU if empty."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         launches = [found for found in op.walk() if isinstance(found, LaunchOp)]
@@ -55,16 +55,16 @@ class CopyWeightsPass(ProgramPass):
 
 @dataclass(frozen=True)
 class _Copies:
-    """The copies of weights in the functions of a program."""
+    """The table of copied weights in the functions of a program."""
 
     arch: str
     known: dict[tuple[Block, str, Attribute], SSAValue] = field(
         default_factory=dict[tuple[Block, str, Attribute], SSAValue]
     )
-    """The copy of a weight at a place, by the function's block."""
+    """The copy of each weight, by the block of the function, the weight's name and its type."""
 
     def pass_to(self, segment: SegmentOp, launches: Sequence[LaunchOp]) -> None:
-        """Replace the weights of a segment by arguments."""
+        """Replace the weights of a segment by arguments, which all launches of it pass."""
         block = segment.body.block
         for weight in list(block.ops):
             if not isinstance(weight, WeightOp):

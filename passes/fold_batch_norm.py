@@ -271,8 +271,8 @@ class _BatchNormFolder:
     # ** replacements **
 
     def _put(self, host: _Host, by: NnOp, scale: SSAValue, shift: SSAValue | None) -> bool:
-        """Replace ``by``, the op after the host, by the host's op with new parameters. Returns
-        whether that was done."""
+        """Replace the host and ``by``, the op after it, by the host's op with new parameters.
+        Returns False if the fusion is rejected."""
         op = host.op
         operands = [op.operands[0], scale, *(() if shift is None else (shift,)), *op.operands[3:]]
         kind: type[NnOp] = type(op)
@@ -282,7 +282,8 @@ class _BatchNormFolder:
         return self._replace([kind.make(operands, node=node_of(op), **properties)], [op, by])
 
     def _replace(self, new: Sequence[NnOp], old: Sequence[NnOp]) -> bool:
-        """Replace ops by others, where these have kernels. Returns whether that was done."""
+        """Replace the ops ``old`` by ``new`` unless the pass's judge rejects the fusion. Returns
+        whether they were replaced."""
         name, constants = FoldBatchNormPass.name, self.made
         is_made = self.judge.makes(name, new, old, constants=constants, gain="sure")
         if is_made and len(old) > 1:

@@ -221,7 +221,8 @@ def may_fold(op: NnOp, limit: int = DEFAULT_LIMIT) -> bool:
 
 
 def _is_bounded(op: NnOp) -> bool:
-    """Return whether an op is evaluated in little memory beside its operands and result."""
+    """Return whether the evaluation of an op needs little memory besides its operands and
+    result."""
     return isinstance(op, ElementwiseOp) or op.has_trait(MovesElements)
 
 

@@ -6,10 +6,10 @@
            -> tensor<.., #place.at<x86, f32, nhwc>>
     %y = nn.conv %1 {...} : ...
 
-Inputs and outputs of the program are row-major, unless their attribute `nn.place` states a place. A
-constant gets the place that its user wants, at no cost. Equal conversions of a value are shared,
-and inverse ones cancel: a converted value is converted again from its source, unless it was rounded
-on the way. A cast of the program that loses nothing counts as a conversion.
+Inputs and outputs of the program are row-major unless their attribute `nn.place` states a place. A
+constant gets the place that its user requires, at no cost. Equal conversions of a value are shared,
+and inverse conversions cancel: a converted value is converted again from its source, unless the
+first conversion rounded it. A cast of the program that loses nothing counts as a conversion.
 """
 
 from __future__ import annotations
@@ -103,7 +103,8 @@ class _PlacedFunction:
         op.place_results(wanted[len(op.operands) :])
 
     def _at(self, value: SSAValue, wanted: PlaceAttr) -> PlaceAttr:
-        """Return a wanted place of a value; `any` parts are those of the value's own place."""
+        """Return a required place with its `any` parts replaced by those of the value's current
+        place."""
         return wanted.resolved(place_of(value.type) or row_major(value, self.device))
 
     def _set(self, value: SSAValue, place: PlaceAttr) -> None:

@@ -45,8 +45,8 @@ class ProgramPass(ModulePass, ABC):
     needed_kernels: ClassVar[tuple[str, ...]] = ()
     """The pass runs only if each of these is registered for a requested device.
 
-    `nn.conv` stands for any kernel of that op, `nn.conv/winograd` for the one with that name, and
-    `nn.conv at opencl/f16` for one that runs at this place, which must be requested.
+    `nn.conv` stands for any kernel of that op, `nn.conv/winograd` for the kernel with that name,
+    and `nn.conv at opencl/f16` for a kernel that runs at this place, which must be requested.
     """
     stages: ClassVar[tuple[str, ...]] = ()
     """The stages of the pipeline that have ops for the pass to rewrite; empty for any stage."""
@@ -122,9 +122,9 @@ def declared(step: type[ModulePass]) -> type[ProgramPass]:
 
 
 def asked_places(places: Sequence[str], arch: str) -> list[PlaceAttr]:
-    """Return the places of texts; ``arch`` replaces the device `any`.
+    """Parse places; the CPU ``arch`` replaces the device `any`.
 
-    The host after other devices does not count, as it serves every op anyway.
+    `host` after other devices is dropped, because NumPy runs every op anyway.
     """
     on_arch = PlaceAttr.get(arch, "any")
     listed = requested(list(map(parse_place, places)))

@@ -88,7 +88,8 @@ class PickKernelsPass(PickingPass):
     pins: tuple[str, ...] = ()
     """Places or kernels of single ops, as `Conv_12=x86/f32/nchw` or `nn.softmax=kernel=softmax`."""
     autocast: tuple[str, ...] = ()
-    """Precisions of ops without pins, as `nn.exp=any/f32`, beside the lists of the devices."""
+    """Precisions of ops without pins, such as `nn.exp=any/f32`, in addition to the lists of the
+    devices."""
     max_weight_growth: float = WEIGHT_GROWTH
     """The factor by which the function's weights may grow at most."""
     shared: bool = False

@@ -1,4 +1,4 @@
-"""Print the graph of a program for graphviz, on stderr, as mlir-opt's pass of this name does.
+"""Print the graph of a program for graphviz to stderr, like the pass of the same name in mlir-opt.
 
 %1 = nn.relu %x {node = "relu1"} : tensor<4xf32>
 %2 = nn.exp %1 : tensor<4xf32>
@@ -12,8 +12,8 @@ digraph program {
   op0 -> op1 [label="tensor<4xf32>"]
 }
 
-A box stands for an op, and a frame for the regions of an op. An edge is a value; an argument of a
-region has a box of its own.
+A box stands for an op, a frame for the regions of an op, and an edge for a value. Arguments of
+regions have boxes too.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ViewOpGraphPass(DebugPass):
 
 @dataclass
 class _OpGraph:
-    """The names of the boxes, in the order in which they were drawn."""
+    """A writer of the graph, which numbers the boxes in the order in which it draws them."""
 
     boxes: dict[SSAValue | Operation, str] = field(default_factory=dict[SSAValue | Operation, str])
 
@@ -87,7 +87,8 @@ class _OpGraph:
 
 
 def _label(op: Operation) -> str:
-    """Return the name of an op, and below it those of its node and its kernel."""
+    """Return the label of an op: its name and, in further lines, the names of its node and its
+    kernel."""
     if not isinstance(op, NnOp):
         return op.name
     node = () if op.node == op.name else (op.node,)

@@ -1,1 +1,1 @@
-"""Distributions of the package: built reproducibly, tried in fresh environments, with licences."""
+"""Tools for a release: reproducible builds, tests in fresh environments, licences, and the SBOM."""

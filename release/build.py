@@ -1,7 +1,8 @@
-"""Source distribution and wheel: ``python -m release.build [FOLDER]``.
+"""Build the source distribution and the wheel: ``python -m release.build [FOLDER]``.
 
 The same source gives the same bytes, on any day and under any umask: the command builds twice and
-compares. Times in the files are those of ``SOURCE_DATE_EPOCH``; without it, of the last commit.
+compares. Timestamps in the files are ``SOURCE_DATE_EPOCH`` or, if it is not set, the time of the
+last commit.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ _UMASK = 0o022
 
 
 class BuildError(Exception):
-    """A distribution that cannot be built."""
+    """The error that a distribution cannot be built."""
 
 
 def epoch() -> int:
-    """The time that files get, in seconds since 1970."""
+    """Return the timestamp of all files, in seconds since 1970."""
     given = os.environ.get("SOURCE_DATE_EPOCH")
     return int(given or _run("git", "log", "-1", "--format=%ct", cwd=ROOT))
 
 
 def copy_source(folder: Path) -> None:
-    """Copy what distributions are built from, so that no earlier build gets in."""
+    """Copy the files that distributions are built from, without the output of earlier builds."""
     links = [path.name for path in (ROOT / "src" / "tessella").iterdir() if path.is_symlink()]
     for name in _FILES:
         shutil.copy(ROOT / name, folder)
@@ -49,7 +50,7 @@ def build(folder: Path, time: int) -> tuple[Path, Path]:
     Raises
     ------
     BuildError
-        If a command fails; it has the output.
+        If a command fails. The message has the output of the command.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
@@ -64,7 +65,7 @@ def build(folder: Path, time: int) -> tuple[Path, Path]:
 
 
 def _built(kind: str, source: Path, folder: Path, **environment: str) -> Path:
-    """A distribution of the source, by the build backend that is installed."""
+    """Build a distribution of the source with the installed build backend."""
     before = {*folder.glob("*")}
     command = (sys.executable, "-m", "build", "--no-isolation", f"--{kind}", "--outdir")
     _run(*command, str(folder), cwd=source, **environment)
@@ -73,7 +74,7 @@ def _built(kind: str, source: Path, folder: Path, **environment: str) -> Path:
 
 
 def _normalised(archive: Path, folder: Path, time: int) -> Path:
-    """The archive with sorted members that have no owner, and equal times and modes."""
+    """Rewrite an archive with sorted members that have no owner, and equal times and modes."""
     data = io.BytesIO()
     with (
         tarfile.open(archive) as old,
@@ -91,7 +92,7 @@ def _normalised(archive: Path, folder: Path, time: int) -> Path:
 
 
 def _run(*command: str, cwd: Path, **environment: str) -> str:
-    """The output of a command, which must succeed."""
+    """Run a command and return its output. Raises BuildError if it fails."""
     variables = {**os.environ, **environment}
     done = subprocess.run(
         command,
@@ -108,7 +109,7 @@ def _run(*command: str, cwd: Path, **environment: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Build twice; 1 if the bytes differ."""
+    """Build twice. Returns 1 if the bytes differ, otherwise 0."""
     folder, time = Path(arguments[0] if arguments else "dist"), epoch()
     paths = build(folder, time)
     with tempfile.TemporaryDirectory() as name:

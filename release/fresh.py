@@ -1,8 +1,8 @@
-"""Wheels in fresh environments: ``python -m release.fresh WHEEL [NAME ..]``.
+"""Test a wheel in fresh environments: ``python -m release.fresh WHEEL [NAME ..]``.
 
-Each environment gets the wheel with one extra, installed by pip, and runs a short program there.
-`numpy` has NumPy and the wheel without its dependencies. It and others run the artifact that `onnx`
-writes.
+For each extra, pip installs the wheel with that extra into an environment, and a short program runs
+there. The environment `numpy` has only NumPy and the wheel without its dependencies. It and others
+run the artifact that the environment `onnx` writes.
 """
 
 from __future__ import annotations
@@ -122,14 +122,14 @@ found = ray.get(predict.__call__.remote({"image": data["images"][:40]}))
 assert (found["logits"].argmax(-1).reshape(40) == data["labels"][:40]).mean() > 0.9
 """,
 }
-"""What runs in each environment: those above, and one for each extra for users."""
+"""The program of each environment: `numpy`, `bare`, and one for each extra for users."""
 
 Fill = Callable[[Path, Path, str], None]
-"""Installs a wheel with an extra into the environment at a path."""
+"""A function that installs a wheel with an extra into the environment at a path."""
 
 
 class FreshError(Exception):
-    """An environment in which the package does not work."""
+    """The error that the package does not work in an environment."""
 
 
 def install(environment: Path, wheel: Path, name: str) -> None:
@@ -144,7 +144,7 @@ def install(environment: Path, wheel: Path, name: str) -> None:
 
 
 def files(folder: Path) -> None:
-    """Put what programs read into a folder."""
+    """Copy the files that the programs read into a folder."""
     for name in ("digits.onnx", "heldout.npz", "demo.py"):
         shutil.copy(ROOT / "examples" / "digits" / name, folder)
 
@@ -155,7 +155,7 @@ def attempt(name: str, wheel: Path, folder: Path, fill: Fill = install) -> None:
     Raises
     ------
     FreshError
-        If a command fails; it has the output.
+        If a command fails. The message has the output of the command.
     """
     with tempfile.TemporaryDirectory() as place:
         environment = Path(place) / "new"
@@ -172,7 +172,7 @@ def _run(*command: str, folder: Path) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Try the environments that are named, or all; 1 if one fails."""
+    """Test the named environments, or all. Returns 1 if one fails, otherwise 0."""
     wheel, names = Path(arguments[0]), arguments[1:] or [*PROGRAMS]
     failed = False
     with tempfile.TemporaryDirectory() as place:

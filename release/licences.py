@@ -20,8 +20,8 @@ ACCEPTED = frozenset(
     MPL-2.0 PSF PSF-2.0 Zlib
     """.split()
 )
-"""Licences under which a program with any licence may import a package. `BSD` and `PSF` are names
-of classifiers, which do not tell the versions apart."""
+"""Licences of packages that a program under any licence may import. `BSD` and `PSF` are names of
+classifiers, which do not distinguish versions."""
 
 _CLASSIFIER = "License :: OSI Approved :: "
 _OLDER: Mapping[str, str] = {
@@ -34,22 +34,23 @@ _OLDER: Mapping[str, str] = {
     "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
     "Python Software Foundation License": "PSF",
 }
-"""The SPDX expressions of texts in metadata before version 2.4."""
+"""SPDX expressions for the licence names in metadata before version 2.4."""
 
 VENDORED: Mapping[str, tuple[str, str]] = {
     "d3": ("7.9.2", "ISC"),
     "@dagrejs/dagre": ("3.1.3", "MIT"),
 }
-"""The version and the licence of JavaScript in the wheel, in `driver/report/static/vendor`."""
+"""The version and the licence of each JavaScript library in the wheel
+(`driver/report/static/vendor`)."""
 
 _HEAD = """\
 # Licences
 
-Under which licences are the packages that tessella needs? tessella has the Apache License 2.0. The
-packages below are installed with it or with its extras, and it imports them. This page is generated
+What are the licences of the packages that tessella needs? tessella has the Apache License 2.0. The
+packages below are installed with tessella or its extras, which import them. This page is generated
 by `python -m release.licences`, and a test compares it with the metadata of the packages.
 
-PyTorch was installed from its index of builds for CPUs. The builds for GPUs need packages of
+The table lists PyTorch's builds for CPUs. Its builds for GPUs need packages of
 NVIDIA, which have other licences.
 
 | package | licence | needed by |
@@ -57,7 +58,7 @@ NVIDIA, which have other licences.
 """
 
 _TAIL = """
-The wheel has JavaScript for [reports](report.md), with its licences beside it:
+The wheel contains JavaScript for [reports](report.md), with the licences beside the code:
 
 | library | licence |
 |---|---|
@@ -65,11 +66,11 @@ The wheel has JavaScript for [reports](report.md), with its licences beside it:
 
 
 class LicenceError(Exception):
-    """A licence that is unknown or not accepted."""
+    """The error that a licence is unknown or not accepted."""
 
 
 def licence(package: Distribution) -> str:
-    """The SPDX expression of a package.
+    """Return the SPDX expression for the licence of a package.
 
     Raises
     ------
@@ -88,7 +89,7 @@ def licence(package: Distribution) -> str:
 
 
 def is_accepted(expression: str) -> bool:
-    """Whether an SPDX expression, or one of its alternatives, has accepted licences alone."""
+    """Return whether an SPDX expression, or one of its alternatives, has only accepted licences."""
     parts = [expression] if "(" in expression else expression.split(" OR ")
     return any(_identifiers(part) <= ACCEPTED for part in parts)
 
@@ -98,7 +99,7 @@ def _identifiers(expression: str) -> set[str]:
 
 
 def rows(packages: Mapping[str, Distribution], needed: Mapping[str, list[str]]) -> Iterator[str]:
-    """A line of the table for each package."""
+    """Yield a line of the table for each package."""
     for name in sorted(packages):
         readers = needed[name]
         by = "tessella" if "" in readers else ", ".join(f"`{extra}`" for extra in readers)

@@ -1,4 +1,4 @@
-"""The packages that users of tessella install with it, by the extra that needs them."""
+"""The packages that are installed with tessella and its extras for users."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ DEVELOPMENT = frozenset({"bench", "docs", "release", "test", "test-scale", "test
 
 
 class MissingError(Exception):
-    """Packages that are not installed here."""
+    """The error that packages are not installed here."""
 
 
 def project() -> dict[str, Any]:
-    """The table ``project`` of pyproject.toml."""
+    """Return the table ``project`` of pyproject.toml."""
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
 def extras() -> list[str]:
-    """The extras for users, in the order of pyproject.toml."""
+    """Return the names of the extras for users, in the order of pyproject.toml."""
     return [name for name in project()["optional-dependencies"] if name not in DEVELOPMENT]
 
 
 def requirements(extra: str = "") -> Iterator[Requirement]:
-    """The requirements of an extra alone; without one, those of the package."""
+    """Yield the requirements of an extra; without an extra, the package's own requirements."""
     table = project()
     name = table["name"]
     for text in table["optional-dependencies"][extra] if extra else table["dependencies"]:
@@ -44,12 +44,12 @@ def requirements(extra: str = "") -> Iterator[Requirement]:
 
 
 def installed(needed: Iterable[Requirement]) -> dict[str, Distribution]:
-    """The installed packages that requirements lead to, by name.
+    """Return the installed packages on which requirements depend, directly or indirectly, by name.
 
     Raises
     ------
     MissingError
-        If packages are not installed; it names them.
+        If packages are not installed. The message names them.
     """
     found: dict[str, Distribution] = {}
     missing: list[str] = []
@@ -73,7 +73,7 @@ def installed(needed: Iterable[Requirement]) -> dict[str, Distribution]:
 
 
 def _applicable(texts: Sequence[str], extras: Sequence[str]) -> Iterator[Requirement]:
-    """The requirements of a package that apply here with one of these extras of it."""
+    """Yield the requirements in ``texts`` that apply here, given the requested extras."""
     for requirement in map(Requirement, texts):
         marker = requirement.marker
         if marker is None:

@@ -1,7 +1,7 @@
-"""The bill of materials, in CycloneDX's format: ``python -m release.sbom FILE``.
+"""Write the bill of materials (SBOM) in CycloneDX format: ``python -m release.sbom FILE``.
 
-It lists the packages that the extras for users lead to, in the versions that are installed here,
-and the JavaScript in the wheel. All of these extras must be installed.
+It lists the packages that tessella and its extras for users install, in the versions that are
+installed here, and the JavaScript in the wheel. All of these extras must be installed.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from release.packages import extras, installed, project, requirements
 
 _NAMESPACE = uuid.NAMESPACE_URL
 _VERSION = "1.6"
-"""The version of CycloneDX's format."""
+"""The version of the CycloneDX format."""
 
 
 def bill(packages: dict[str, Distribution], required: frozenset[str], time: int) -> str:
-    """The bill of these packages as JSON; those that are not required are optional."""
-    # the package has types, but is not installed wherever this source is checked
+    """Return the bill of materials as JSON. Packages that are not in ``required`` are optional."""
+    # The package is not installed wherever this source is type-checked.
     bom: Any = import_module("cyclonedx.model.bom")
     component: Any = import_module("cyclonedx.model.component")
     output: Any = import_module("cyclonedx.output")
@@ -55,7 +55,7 @@ def _components(packages: dict[str, Distribution], required: frozenset[str]) -> 
 
 
 def _component(index: str, name: str, version: str, terms: str, is_required: bool) -> Any:
-    """A package of an index."""
+    """Return the component for a package in an index, such as `pypi`."""
     component: Any = import_module("cyclonedx.model.component")
     factory: Any = import_module("cyclonedx.contrib.license.factories")
     package_url: Any = import_module("packageurl")
@@ -71,7 +71,7 @@ def _component(index: str, name: str, version: str, terms: str, is_required: boo
 
 
 def main(arguments: list[str]) -> int:
-    """Write the bill."""
+    """Write the bill of materials to a file."""
     required = installed(requirements())
     packages = dict(required)
     for extra in extras():

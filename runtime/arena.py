@@ -123,7 +123,7 @@ class Workspace:
         self._arena = aligned(0)
         self._address = self._room = 0
         self._device_arenas: WeakValueDictionary[str, Memory] = WeakValueDictionary()
-        """The arenas on devices. Frames that use one keep it alive."""
+        """The arenas on devices, by device. A frame that uses an arena keeps it alive."""
 
     def frame(self, key: object, make: Callable[[], Any]) -> Any:
         """Return the frame of the program ``key``, which has not requested it in this window yet:

@@ -1,7 +1,7 @@
-"""Steps of programs on devices beside the CPU: copies between memories, and segments of kernels.
+"""Steps of programs on devices other than the CPU: copies between memories, and segments.
 
-A value on a device is a `Memory` among the values of a run. It never leaves the program: the
-results of a program are arrays.
+A value on a device is a `Memory` among the values of a run. It never leaves the program, because
+the results of a program are arrays.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class CopyStep:
     """A step that copies a value between the memories of two devices."""
 
     start: str
-    """The device, or ``host``."""
+    """The device that the value is copied from, or ``host``."""
     end: str
     inputs: tuple[int]
     outputs: tuple[int]
@@ -53,10 +53,10 @@ class Operand(NamedTuple):
     space: Literal["value", "arena"]
     """``value`` for an input or output of the segment; ``arena`` for memory between kernels."""
     at: Size
-    """The number of the input or output, the outputs after the inputs; the offset in the arena, in
-    bytes."""
+    """The number of the input or output, where outputs follow the inputs; or the offset in the
+    arena, in bytes."""
     size: Size
-    """The bytes of the buffer."""
+    """The size of the buffer in bytes."""
 
     def sized(self, values: Mapping[str, int]) -> Operand:
         """Return the operand for values of the symbols."""
@@ -97,12 +97,12 @@ class DeviceStep:
 
 
 def size_of(spec: TensorSpec) -> int:
-    """Return the bytes of a value."""
+    """Return the size of a value in bytes."""
     return math.prod(spec.numbers) * spec.dtype.itemsize
 
 
 class CopyCall:
-    """A bound copy. ``kept`` holds the constants that the program has copied, by number."""
+    """A bound copy step. ``kept`` holds the constants that the program has copied, by number."""
 
     def __init__(self, step: CopyStep, kept: dict[int, Memory]) -> None:
         self.step = step
@@ -126,7 +126,7 @@ class CopyCall:
         if self.step.once:
             values[output] = self.kept.get(output) or self._once(values[source])
         elif self._make is not None:
-            if values[output] is None:  # the caller has provided no array
+            if values[output] is None:  # the caller did not provide an array
                 values[output] = self._make()
             _read(self.step.start, values[source], values[output])
         else:
@@ -247,7 +247,7 @@ class SegmentCall:
             self.device.launch(kernel, [*buffers, *words])
         except (TessellaError, MemoryError):
             raise
-        except Exception as error:  # a device of another package may raise any exception
+        except Exception as error:  # a plugin's device may raise any exception
             if is_of_handler(error):
                 raise
             raise ExecutionError(
@@ -258,7 +258,7 @@ class SegmentCall:
 
 
 def devices_of(step: object) -> tuple[str, ...]:
-    """Return the devices that a step uses; ``host`` for the host in copies."""
+    """Return the names of the devices that a step uses. In copies, ``host`` is one of them."""
     match step:
         case CopyStep():
             return step.start, step.end
@@ -269,7 +269,7 @@ def devices_of(step: object) -> tuple[str, ...]:
 
 
 def finish(names: Sequence[str]) -> None:
-    """Wait for devices, so that the arrays that they read or write may change."""
+    """Wait for devices. Afterwards, the arrays that they read or write may change."""
     for name in names:
         found = device(name)
         with found.lock:

@@ -1,7 +1,7 @@
-"""Devices beside the CPU: the interface that a device implements, and the registry of devices.
+"""Devices other than the CPU: the interface of a device, and the registry of devices.
 
-A device has a memory of its own. A program copies values there and back, and launches kernels on
-one in-order queue. It waits only when the host reads.
+A device has its own memory. A program copies values to and from it, and launches kernels on one
+in-order queue. The program waits only when the host reads.
 
 The registry is a table of plugins (``support/plugins.py``, the group `tessella.devices`): each
 entry point names a `Device`.
@@ -30,19 +30,20 @@ Array = npt.NDArray[Any]
 BUILT_IN: dict[str, Plugin] = {
     "opencl": Plugin("tessella", "opencl", "tessella.runtime.opencl:OPENCL", plugins.DEVICES)
 }
-"""The devices that tessella has itself, by name."""
+"""The devices that are part of tessella, by name."""
 
 
 @dataclass(frozen=True)
 class Source:
     """A kernel in the language of a device.
 
-    The kernel takes its inputs, then its outputs, each at the beginning of its bytes.
+    The arguments of the kernel are its inputs followed by its outputs. Each begins at the start of
+    its slice.
     """
 
     text: str
-    """The program that the device builds. Its meaning is the device's: C, or the name of a kernel
-    that the device has."""
+    """The program that the device builds. The device defines its language: it may be C, or the name
+    of a kernel of the device."""
     entry: str = ""
     """The name of the kernel within the program."""
     groups: tuple[int, ...] = ()
@@ -58,7 +59,7 @@ class Slice(NamedTuple):
     """A range of bytes in a buffer of a device. It begins at a multiple of 64 bytes."""
 
     buffer: Any
-    """What ``Device.alloc`` returned."""
+    """The object that ``Device.alloc`` returned."""
     offset: int
     size: int
 
@@ -66,14 +67,14 @@ class Slice(NamedTuple):
 class Device(ABC):
     """A device: its facts, its memory and its queue.
 
-    Operations run in the order in which they are called; all but ``read`` and ``finish`` may return
-    before they have run. tessella calls them from several threads, one at a time.
+    Operations run in the order in which they are called. All except ``read`` and ``finish`` may
+    return before they have run. tessella calls them from several threads, one at a time.
     """
 
     emitter: ClassVar[str] = ""
     """The emitter that writes kernels of the stage `tile` in the device's language, as
-    ``module:object`` (``passes/emitter.py``). It is imported to compile, not to run. Without one,
-    the device runs the kernels alone that are registered for it."""
+    ``module:object`` (``passes/emitter.py``). The emitter is imported only to compile, not to run.
+    A device without an emitter runs only the kernels that are registered for it."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -83,12 +84,13 @@ class Device(ABC):
     @property
     @abstractmethod
     def facts(self) -> DeviceFacts:
-        """The rates and limits of the device. A device that is absent has those of a usual one."""
+        """The rates and limits of the device. If the device is absent, they are those of a typical
+        device."""
 
     @abstractmethod
     def alloc(self, size: int) -> Any:
         """Return a new buffer of ``size`` bytes, at least 1, in the memory of the device. Raises
-        ResourceError, also if the device is absent."""
+        ResourceError if memory is short or the device is absent."""
 
     @abstractmethod
     def free(self, buffer: Any) -> None:
@@ -96,14 +98,14 @@ class Device(ABC):
 
     @abstractmethod
     def write(self, to: Slice, array: Array) -> None:
-        """Copy a contiguous array of as many bytes to a buffer.
+        """Copy a contiguous array to a slice of the same size.
 
         The array stays unchanged until the next ``read`` or ``finish`` returns.
         """
 
     @abstractmethod
     def read(self, source: Slice, array: Array) -> None:
-        """Copy from a buffer to a contiguous array of as many bytes, and wait for that."""
+        """Copy a slice to a contiguous array of the same size, and wait for the copy."""
 
     @abstractmethod
     def build(self, source: Source) -> Any:
@@ -118,7 +120,7 @@ class Device(ABC):
         """Wait until all operations have run."""
 
     def built(self, source: Source) -> Any:
-        """Return the kernel of a source, which is built once."""
+        """Return the kernel built from a source. Equal sources are built only once."""
         if source not in self._built:
             self._built[source] = self.build(source)
         return self._built[source]
@@ -143,7 +145,8 @@ class Memory:
         weakref.finalize(self, _free, device, self.buffer).atexit = False
 
     def slice(self, offset: int = 0, size: int | None = None) -> Slice:
-        """Return bytes of the buffer: ``size`` bytes from ``offset`` on, by default all."""
+        """Return the slice of ``size`` bytes at ``offset``; by default, all bytes from ``offset``
+        on."""
         return Slice(self.buffer, offset, self.size if size is None else size)
 
 
@@ -153,7 +156,7 @@ def _free(device: Device, buffer: Any) -> None:
 
 
 def device_names() -> tuple[str, ...]:
-    """Return the names of all devices beside the CPU."""
+    """Return the names of all devices other than the CPU."""
     return (*BUILT_IN, *(plugin.name for plugin in plugins.plugins(plugins.DEVICES)))
 
 
@@ -177,7 +180,7 @@ def device(name: str) -> Device:
 
 
 def emits(name: str) -> bool:
-    """Return whether a device other than the CPU runs generated kernels."""
+    """Return whether a device is not a CPU and runs generated kernels."""
     found = find_device(name)
     return found is not None and bool(found.emitter)
 
@@ -191,6 +194,6 @@ def _loaded(plugin: Plugin) -> Device:
     found: object = plugin.load()
     if not isinstance(found, Device):
         raise plugin.error(
-            "no such device", expected="a tessella.runtime.devices.Device", found=repr(found)
+            "not a device", expected="a tessella.runtime.devices.Device", found=repr(found)
         )
     return found

@@ -63,7 +63,7 @@ def table(
     *,
     why: bool,
 ) -> list[str]:
-    """Return an explanation as lines of text; with ``why``, also the reasons against other
+    """Return an explanation as lines of text. With ``why``, they include the reasons against other
     candidates of each op."""
     table = list(aligned([OPS, *map(_op_row, ops)]))
     lines = [table[0]]

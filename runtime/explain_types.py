@@ -25,11 +25,12 @@ class RunnerUp(TypedDict):
 class OpEntry(TypedDict):
     """An op; the ops of a ``group`` run as one kernel.
 
-    ``estimate`` is the time of the op alone, in seconds, and ``saved`` the part that is saved
-    because its operand stays in registers. ``native`` is whether machine code runs it, generated or
-    from a library; otherwise NumPy does. ``storage`` names the elements read and written, ``u8 i8
-    -> i32``, and ``arithmetic`` the element of the kernel's arithmetic and accumulators; both are
-    empty if unknown. ``measured`` is whether the estimate is a time from the database.
+    ``estimate`` is the time of the op alone, in seconds, and ``saved`` the seconds of it that are
+    saved because an operand stays in registers. ``native`` is true if machine code runs the op,
+    generated or from a library; otherwise NumPy runs it. ``storage`` names the elements read and
+    written, ``u8 i8 -> i32``, and ``arithmetic`` the element of the kernel's arithmetic and
+    accumulators; both are empty if unknown. ``measured`` is whether the estimate is a time from the
+    database.
     """
 
     op: str

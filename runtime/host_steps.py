@@ -31,7 +31,8 @@ class HostStep:
     """The specs of the outputs, on which other steps rely; None if any are acceptable."""
 
     def at(self, values: Mapping[str, int]) -> HostStep:
-        """Return the step for values of the symbols. Those that it defines remain in its specs."""
+        """Return the step for values of the symbols. Symbols that the step defines remain in its
+        specs."""
         settings = {name: _numbers(setting, values) for name, setting in self.settings.items()}
         specs = None if self.specs is None else tuple(spec.within(values) for spec in self.specs)
         return replace(self, settings=settings, specs=specs)

@@ -1,8 +1,8 @@
-"""OpenCL as a device, by `pyopencl`.
+"""The OpenCL device, which uses `pyopencl`.
 
-`TESSELLA_OPENCL` names the device by a part of its name; without it, the first one of the system is
-taken. The packages `pocl-binary-distribution` and `intel-opencl-rt` have devices that run on the
-CPU.
+`TESSELLA_OPENCL` selects the device by a part of its name; by default, it is the first device of
+the system. The packages `pocl-binary-distribution` and `intel-opencl-rt` have drivers for devices
+that run on the CPU.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from tessella.support.knobs import KNOBS
 from tessella.targets.device_facts import DeviceFacts
 
 _VENDORS = "OCL_ICD_VENDORS"
-"""The environment variable of OpenCL's loader with the folder of the files that name drivers."""
+"""The environment variable that tells OpenCL's loader the folder of the files that name drivers."""
 _SYSTEM = Path("/etc/OpenCL/vendors")
 _WHEEL = "libintelocl.so"
-"""The driver in the package `intel-opencl-rt`."""
+"""The file name of the driver in the package `intel-opencl-rt`."""
 
 BINARIES = Folder("binaries", 1 / 64)
 """Compiled programs, by their source, the device and its driver."""
@@ -38,11 +38,11 @@ BINARIES = Folder("binaries", 1 / 64)
 USUAL = DeviceFacts(
     flops=2e12, bandwidth=1e11, link=1e10, latency=2e-5, launch=1e-5, local_bytes=32768, units=16
 )
-"""Facts to compile with on a machine without OpenCL."""
+"""The facts that programs are compiled with on a machine without OpenCL."""
 
 
 class OpenClDevice(Device):
-    """The first OpenCL device of the system."""
+    """The OpenCL device that TESSELLA_OPENCL selects, or the first one of the system."""
 
     emitter: ClassVar[str] = "tessella.codegen.opencl.emitter:EMITTER"
 
@@ -105,7 +105,7 @@ class OpenClDevice(Device):
             return False
 
     def alloc(self, size: int) -> Any:
-        """Return a buffer object."""
+        """Return a new OpenCL buffer of ``size`` bytes."""
         try:
             return self._cl.Buffer(self._context, self._cl.mem_flags.READ_WRITE, size)
         except (self._cl.MemoryError, self._cl.RuntimeError, self._cl.LogicError) as error:
@@ -162,7 +162,7 @@ class OpenClDevice(Device):
 
     def _compiled(self, *program: Any) -> Any:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the compiler, which a kernel's user cannot fix
+            warnings.simplefilter("ignore")  # the user of a kernel cannot fix compiler warnings
             return self._cl.Program(self._context, *program).build(cache_dir=False)
 
     @cached_property
@@ -173,7 +173,8 @@ class OpenClDevice(Device):
         return (platform.name, platform.version, found.name, found.version, found.driver_version)
 
     def launch(self, kernel: Any, buffers: Sequence[Slice]) -> None:
-        """Enqueue a kernel. Each buffer is two arguments: the memory, and an offset in bytes."""
+        """Enqueue a kernel. Each slice is passed as two arguments: the memory, and an offset in
+        bytes."""
         function, total, items = kernel
         function.set_args(*(x for b in buffers for x in (b.buffer, np.int64(b.offset))))
         self._cl.enqueue_nd_range_kernel(self._queue, function, total, items)
@@ -184,8 +185,8 @@ class OpenClDevice(Device):
 
 
 def _facts(found: Any) -> DeviceFacts:
-    """Return the facts of a device, from its limits. Its rates are rough: 16 operations per cycle
-    and unit, and the bandwidths of usual memory."""
+    """Return the facts of an OpenCL device. Its limits are queried. Its rates are rough: they
+    assume 16 operations per cycle and unit, and the bandwidths of typical memory."""
     units, cycles = found.max_compute_units, found.max_clock_frequency * 1e6 or 1e9
     is_cpu = bool(found.type & 2)  # CL_DEVICE_TYPE_CPU
     return DeviceFacts(
@@ -203,8 +204,8 @@ def _facts(found: Any) -> DeviceFacts:
 
 
 def _find_driver() -> None:
-    """Let OpenCL's loader find the driver of a Python package, whose own file names the folder of
-    another installation."""
+    """Let OpenCL's loader find the driver in the package `intel-opencl-rt`, whose own vendor file
+    names a wrong folder."""
     driver = Path(sys.prefix, "lib", _WHEEL)
     if _VENDORS in os.environ or not driver.exists():
         return
@@ -216,4 +217,4 @@ def _find_driver() -> None:
 
 
 OPENCL = OpenClDevice()
-"""The device `opencl` of places."""
+"""The device that places name `opencl`."""

@@ -131,7 +131,7 @@ class _Watched:
     number: int
     steps: list[tuple[int, int, int]]
     devices: Sequence[str]
-    """The devices that the step only launches work on. Recorded runs wait for them."""
+    """The devices on which the step launches work without waiting. Recorded runs wait for them."""
 
     def run(self, values: list[Any]) -> None:
         start = now()

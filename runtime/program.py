@@ -1,14 +1,13 @@
 """A compiled program: steps over numbered values, and how they run.
 
 A step is a native segment, a NumPy kernel by name, a loop around another program, or a copy or a
-segment on a device beside the CPU. Values are
-numbered: the inputs first, then the results of steps. The weights are arrays of bytes in a table,
-which other programs may read too.
+segment on a device other than the CPU. Values are numbered: the inputs first, then the results of
+steps. The weights are arrays of bytes in a table, which other programs may read too.
 
 A program may have symbols. Their values come with each call, from the shapes or the elements of its
 inputs. The shapes of its values and the sizes of its memory are then expressions of them. A step
-may define symbols too: dimensions of its results, which only running it determines. The program
-then runs in stretches, each of which begins where symbols become known.
+may define symbols too: dimensions of its results that are known only after the step has run. The
+program then runs in stretches, each of which begins where symbols become known.
 """
 
 from __future__ import annotations
@@ -167,7 +166,7 @@ class Program:
         self.from_inputs = tuple(
             each for each in self.symbols if isinstance(each, Dimension | ElementSymbol)
         )
-        """The symbols whose values are in the inputs."""
+        """The symbols whose values are read from the inputs."""
         known = [*self.constants, *(i for step in self.steps for i in step.outputs)]
         self._count = max([self.inputs - 1, *known]) + 1
         self.kept: dict[int, Memory] = {}
@@ -234,7 +233,7 @@ class Program:
         except MemoryError as error:
             raise ResourceError(f"there is not enough memory: {error}") from error
         except BaseException:
-            finish(self._devices)  # they may still read the caller's arrays
+            finish(self._devices)  # devices may still read the caller's arrays
             raise
         finally:
             free.append(workspace)
@@ -281,8 +280,8 @@ class Program:
         return replace(self, steps=tuple(steps), recorder=recorder)
 
     def _new_sizes(self, stretch: _Stretch, sizes: tuple[int, ...]) -> _Sized:
-        """Specialise a stretch of the program for values of the symbols that are known when it
-        begins, and cache the result."""
+        """Specialise a stretch of the program for the values of the symbols that are known when the
+        stretch begins, and cache the result."""
         if len(self._sized) >= MAX_SIZES:
             self._sized.clear()
         names = (each.symbol.name for each in stretch.symbols)
@@ -349,8 +348,8 @@ class Program:
 
 @dataclass(frozen=True, eq=False)
 class _Stretch:
-    """The steps of a program that run once the symbols before them are known, up to the step that
-    defines further ones."""
+    """Consecutive steps of a program, up to and including a step that defines symbols. They run
+    when the symbols that earlier steps define are known."""
 
     steps: tuple[Step, ...]
     symbols: tuple[SymbolSource, ...]

@@ -3,5 +3,4 @@
 from __future__ import annotations
 
 VERSION = 1
-"""The version of the schema. A field that is added leaves it as it is; any other change raises
-it."""
+"""The version of the schema. Adding a field does not change it; any other change raises it."""

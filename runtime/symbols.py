@@ -55,8 +55,8 @@ class ElementSymbol:
 
 @dataclass(frozen=True)
 class DefinedSymbol:
-    """A symbol that a step defines: a dimension of one of its results, which only running the step
-    determines."""
+    """A symbol that a step defines: a dimension of one of its results that is known only after the
+    step has run."""
 
     symbol: Symbol
     value: int
@@ -66,7 +66,8 @@ class DefinedSymbol:
     """The upper bound, which may depend on symbols that are known before the step runs."""
 
     def of(self, values: Sequence[Any], known: Mapping[str, int]) -> int:
-        """Return the symbol's value, after the step has run, for the known values of others.
+        """Return the symbol's value after the step has run. ``known`` has the values of other
+        symbols.
 
         Raises ExecutionError for a value out of bounds, for which the program was not compiled.
         """

@@ -1,9 +1,9 @@
-"""Text in the language of graphviz, DOT."""
+"""Text in DOT, the language of graphviz."""
 
 from __future__ import annotations
 
 
 def quoted(text: str) -> str:
-    """Return a text as a string of graphviz, which shows it as it is."""
+    """Return text as a quoted string of DOT, which graphviz shows unchanged."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

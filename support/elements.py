@@ -207,7 +207,7 @@ _BUILT_IN = (
 
 
 def _plugged(taken: Mapping[str, Element]) -> Iterator[Element]:
-    """Yield the elements of plugins. Raises PluginError."""
+    """Yield the elements of plugins. Raises PluginError for an invalid one."""
     names = {*taken, *(element.public for element in taken.values()), "any"}
     for plugin in plugins.plugins(plugins.ELEMENTS):
         element: object = plugin.load()
@@ -219,13 +219,13 @@ def _plugged(taken: Mapping[str, Element]) -> Iterator[Element]:
             )
         _check(plugin, element)
         if {element.name, element.public} & names:
-            raise plugin.error(f"the element {plugin.name!r} or its dtype is there already")
+            raise plugin.error(f"the element {plugin.name!r} or its dtype already exists")
         names |= {element.name, element.public}
         yield element
 
 
 def _check(plugin: Plugin, element: Element) -> None:
-    """Raise PluginError for an element that NumPy arrays cannot store, or not convert."""
+    """Raise PluginError for an element that NumPy arrays cannot store or convert."""
     is_whole = element.exponent in range(2, element.bits - element.signed + 1)
     facts = {
         "a name of letters and digits": re.fullmatch(r"[A-Za-z]\w*", element.name) is not None,
@@ -234,13 +234,13 @@ def _check(plugin: Plugin, element: Element) -> None:
         and element.dtype == "uint8",
         "an exponent that leaves bits for the fraction": is_whole or element.is_integer,
         "a public name in the field 'foreign'": element.is_tagged,
-        "a float that is narrow": element.narrow == element.is_float,
+        "narrow=True for a float, and for no integer": element.narrow == element.is_float,
         "is_native=False, as no code exists for it": not element.is_native,
     }
     for expected, holds in facts.items():
         if not holds:
             raise plugin.error(
-                "no element that can be stored", expected=expected, found=repr(element)
+                "the element cannot be stored", expected=expected, found=repr(element)
             )
 
 

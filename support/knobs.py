@@ -7,15 +7,15 @@ An invalid value raises OptionError where it is first needed, as importing tesse
 | `TESSELLA_VERIFY` | 1: verify the IR after every pass |
 | `TESSELLA_FULL_TRACEBACK` | 1: the command line shows Python's traceback of an error |
 | `TESSELLA_LOG_PASSES` | 1: print to stderr which passes are skipped, and why |
-| `TESSELLA_DEBUG_PASSES` | the debug passes to run in the pipeline, as `print-op-stats,..` |
+| `TESSELLA_DEBUG_PASSES` | debug passes to run in the pipeline, such as `print-op-stats,..` |
 | `TESSELLA_CRASH_DIR` | the folder for files that reproduce the crash of a pass, or `off` |
 | `TESSELLA_PLUGINS` | 0: ignore the plugins of other installed packages |
-| `TESSELLA_WORKERS` | the most processes that run LLVM; 0: this process compiles everything |
+| `TESSELLA_WORKERS` | most processes that run LLVM at once; 0: this process runs LLVM |
 | `TESSELLA_ELASTIC` | 0: runs keep all their threads, even if waiting for them costs more |
 | `TESSELLA_PERF` | 1: write `/tmp/perf-PID.map`, by which `perf` names kernels and their nodes |
 | `TESSELLA_OPENCL` | a part of the name of the OpenCL device to use |
 | `TESSELLA_CACHE` | the folder of the compilation cache, or `off`; read by ``disk`` |
-| `TESSELLA_CACHE_SIZE` | the largest size of the cache, as `500M` or `8G`; read by ``disk`` |
+| `TESSELLA_CACHE_SIZE` | the largest size of the cache, such as `500M`; read by ``disk`` |
 | `TESSELLA_KERNELS` | kernels that are off, or preferred: `-winograd,+blas`; read by ``driver`` |
 | `TESSELLA_DB` | the file of measured kernel times; read by ``targets.database`` |
 | `TESSELLA_THREADS` | the number of threads that run a program; read by ``targets.threads`` |

@@ -3,7 +3,7 @@
 | logger | level | message |
 |---|---|---|
 | `tessella.compile` | `INFO` | each compilation, with its purpose and its time |
-| `tessella.compile` | `WARNING` | the first one inside a call of a model; what `prepare` leaves |
+| `tessella.compile` | `WARNING` | a model's first compilation in a call; programs `prepare` omits |
 | `tessella.compile` | `WARNING` | ops that NumPy runs, if they take much of the estimated time |
 | `tessella.compile` | `WARNING` | ops for which a requested device has no kernel |
 | `tessella.passes` | `DEBUG` | each pass, with its time |

@@ -1,7 +1,7 @@
-"""Plugins: additions to tessella by other installed packages. They are found by their entry points,
-and imported when they are needed.
+"""Plugins: additions to tessella by other installed packages. tessella finds them by their entry
+points and imports each one when it is needed.
 
-| group | an entry point | imported |
+| group | what an entry point names | when it is imported |
 |---|---|---|
 | `tessella.devices` | a ``runtime.devices.Device``, under its name | with its first place |
 | `tessella.dialects` | a dialect, under its name: its ops are ``NnOp``s | with its first op |
@@ -14,8 +14,7 @@ and imported when they are needed.
 | `tessella.places` | a list of places, under its name | when a user names it |
 | `tessella.onnx` | a module that calls ``contributed``, under the domain | with its first node |
 
-``TESSELLA_PLUGINS=0`` turns all plugins off. A plugin is a program: install only plugins that you
-trust.
+``TESSELLA_PLUGINS=0`` turns all plugins off. Plugins are code: install only plugins that you trust.
 """
 
 from __future__ import annotations
@@ -92,11 +91,11 @@ def plugins(group: str) -> Sequence[Plugin]:
 def blamed(
     plugin: Plugin | None, what: str, through: type[Exception] | tuple[()] = ()
 ) -> Generator[None]:
-    """Turn an exception of a plugin's code in the block into PluginError; ``what`` says which code
-    it is.
+    """Turn an exception that a plugin's code raises in the block into PluginError. ``what`` names
+    the code in the message.
 
-    TessellaErrors propagate unchanged, except InternalError. Lack of memory, exceptions of signal
-    handlers and those of the class ``through`` propagate, too.
+    TessellaErrors propagate unchanged, except InternalError. MemoryError, exceptions of signal
+    handlers and exceptions of the class ``through`` propagate, too.
     """
     try:
         yield

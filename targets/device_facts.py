@@ -1,4 +1,4 @@
-"""The facts of a device beside the CPU: its limits, and the rates that costs are computed from."""
+"""The facts about a device other than the CPU: its limits, and rates from which costs follow."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class DeviceFacts:
     """The rates and limits of a device.
 
-    The rates are those that programs reach, not those of a data sheet, as the pick compares them
-    with estimates for the CPU.
+    The rates are those that programs reach, not those of a data sheet, because the pick compares
+    the resulting costs with estimates for the CPU.
     """
 
     flops: float
@@ -20,11 +20,12 @@ class DeviceFacts:
     link: float
     """Bytes per second between the memory of the device and that of the host."""
     latency: float
-    """Seconds of a copy between the two memories, beside those of its bytes."""
+    """Seconds that a copy between the two memories takes in addition to the transfer of its
+    bytes."""
     launch: float
-    """Seconds of the launch of a kernel."""
+    """Seconds that the launch of a kernel takes."""
     group_items: int = 256
-    """The most work-items of a work-group."""
+    """The largest number of work-items in a work-group."""
     local_bytes: int = 16384
     """Bytes of local memory of a work-group."""
     register_bytes: int = 16384
@@ -34,12 +35,13 @@ class DeviceFacts:
     units: int = 1
     """The number of work-groups that run at the same time."""
     has_local_memory: bool = True
-    """True if local memory is nearer than the caches."""
+    """True if local memory is faster than the caches for global memory."""
 
     def copy_seconds(self, size: float) -> float:
         """Return the seconds of a copy of ``size`` bytes from or to the host."""
         return self.latency + size / self.link
 
     def kernel_seconds(self, operations: float, size: float) -> float:
-        """Return the seconds of a kernel that reads and writes ``size`` bytes, at full rates."""
+        """Return the seconds that a kernel takes if it reads and writes ``size`` bytes, at the full
+        rates."""
         return self.launch + max(operations / self.flops, size / self.bandwidth)

@@ -1,4 +1,4 @@
-"""A device whose memory is bytes of this process, which only its own functions read."""
+"""A device for tests. Its memory consists of byte arrays of this process, which only it reads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tessella.support.errors import ResourceError
 from tessella.targets.device_facts import DeviceFacts
 
 LIMIT = 1 << 20
-"""Bytes of the device's memory."""
+"""The size of the device's memory in bytes."""
 
 
 FACTS = DeviceFacts(flops=1e9, bandwidth=1e9, link=1e12, latency=1e-9, launch=1e-6)

@@ -224,7 +224,7 @@ def probed(source: bytes, places: Mapping[int, Mutant]) -> bytes:
 
 
 def record(tree: Copy, drawn: Sequence[Mutant], arguments: Sequence[str]) -> None:
-    """Run all tests, with a probe at each place."""
+    """Run all tests with a probe at each mutant's place, which records the tests that reach it."""
     files: dict[str, dict[int, Mutant]] = {}
     for place, one in enumerate(drawn):
         files.setdefault(one.path, {})[place] = one

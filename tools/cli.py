@@ -35,7 +35,7 @@ COMMANDS = {
     "quantize": "write a model with 8 bits, and what each op loses and gains by it",
     "tune": "measure the kernels that a model could run, for the pick to choose from",
     "batch": "run a model over the rows of a Parquet file, on processes or a Ray cluster",
-    "serve": "answer requests over HTTP, by the Open Inference Protocol",
+    "serve": "answer requests over HTTP with the Open Inference Protocol",
     "targets": "list the machines that code can be made for",
     "cache": "show or clear what is kept on disk",
 }

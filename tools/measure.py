@@ -128,8 +128,8 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 
 def machine() -> dict[str, Any]:
-    """Return the facts that measurements depend on, by the names that reports give them, and the
-    load of the machine."""
+    """Return the facts about this machine on which measurements depend, under the names that
+    reports use, and its load."""
     packages = ("numpy", "onnxruntime", "openvino", "ncnn", "jax", "numba", "llvmlite", "tessella")
     return {
         "processor": processor_name(),

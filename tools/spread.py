@@ -1,4 +1,4 @@
-"""A function of shares, on processes of this machine or of a Ray cluster."""
+"""Run a function on shares of work, in processes of this machine or on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Y = TypeVar("Y")
 
 
 def on_processes(function: Callable[[X], Y], shares: Sequence[X]) -> Iterator[Y]:
-    """Yield the results of shares as they finish, from a process each. Raises ResourceError if a
-    process ends."""
+    """Run each share in a process, and yield the results as they finish. Raises ResourceError if a
+    process dies."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(len(shares), context) as pool:
         for future in as_completed([pool.submit(function, share) for share in shares]):
@@ -25,13 +25,14 @@ def on_processes(function: Callable[[X], Y], shares: Sequence[X]) -> Iterator[Y]
             except BrokenExecutor as error:
                 raise ResourceError(
                     "a worker has ended",
-                    hint="repeat the command: shares that were finished are not measured again",
+                    hint="repeat the command: finished shares are not measured again",
                 ) from error
 
 
 def on_ray(function: Callable[[X], Y], shares: Sequence[X]) -> Iterator[Y]:
-    """Yield the results of shares as they finish, from tasks that are spread over the machines of a
-    Ray cluster. Ray repeats a task whose worker ends. Raises OptionError without Ray."""
+    """Run each share as a task on a Ray cluster, spread over its machines, and yield the results as
+    they finish. Ray repeats a task whose worker dies. Raises OptionError if Ray is not
+    installed."""
     try:
         ray: Any = import_module("ray")
     except ImportError as error:

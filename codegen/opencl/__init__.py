@@ -1,1 +1,1 @@
-"""Kernels of the stage `tile` as OpenCL C."""
+"""Generation of OpenCL C from the kernels of the stage `tile`."""

@@ -1,4 +1,4 @@
-"""The emitter of OpenCL C."""
+"""The emitter that writes kernels in OpenCL C."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tessella.targets.device_facts import DeviceFacts
 Box = tuple[tuple[int, int], ...]
 """A part of a tensor: the first element and the end along each dimension."""
 MOST_ELEMENTS = 1 << 31
-"""The number of elements from which a tensor has no code, as addresses are 32-bit integers."""
+"""Tensors with this many elements or more have no code, because addresses are 32-bit integers."""
 
 
 class OpenClEmitter(Emitter):
@@ -61,7 +61,7 @@ def _wrong_tensor(value: SSAValue) -> str | None:
     if element is None or element.name not in STORED:
         return f"no code for elements of {value.type}"
     size = known(layout_of(value).size(shape_of(value)))
-    return "a tensor is too large" if size >= MOST_ELEMENTS else None
+    return "a tensor has 2^31 elements or more" if size >= MOST_ELEMENTS else None
 
 
 def _wrong_source(value: SSAValue) -> str | None:

@@ -1,8 +1,8 @@
 """The plan of a statement on a device: tiles, work-items and local memory, from PlaidML's search.
 
-A work-group computes a tile of the output. Its work-items are divided among the free indices, and
-what is left among the points of the reduction. In each step of the reduction, the group loads a
-tile of each input into local memory, if the device has any.
+A work-group computes a tile of the output. Its work-items are divided among the free indices; the
+remaining work-items divide the points of the reduction. In each step of the reduction, the group
+loads a tile of each input into local memory, if the device has local memory.
 """
 
 from __future__ import annotations
@@ -23,23 +23,25 @@ from tessella.support.names import identifiers
 from tessella.targets.device_facts import DeviceFacts
 
 MOST_TILES = 2048
-"""The most tiles that a search scores, which takes a tenth of a second."""
+"""The largest number of tiles that a search scores. Scoring them takes a tenth of a second."""
 GROUPS_PER_UNIT = 4
-"""Work-groups for each unit of a device that keep it busy, as in PlaidML's settings."""
+"""The number of work-groups per unit of a device that keeps the device busy, as in PlaidML's
+settings."""
 
 
 @dataclass(frozen=True)
 class Tiled:
-    """An index in a plan."""
+    """An index of a statement, with its tile size and its work-items."""
 
     name: str
     symbol: str
-    """Its name in C."""
+    """The name of the index in the C code."""
     range: int
     tile: int
-    """The number of its values in a work-group, or in a step of the reduction."""
+    """The number of values of the index in a work-group or, for a reduced index, in a step of the
+    reduction."""
     items: int = 1
-    """The number of work-items along it."""
+    """The number of work-items along the index."""
 
     @property
     def tiles(self) -> int:
@@ -48,26 +50,26 @@ class Tiled:
 
     @property
     def turns(self) -> int:
-        """The number of values of a work-item."""
+        """The number of values of the index that one work-item computes."""
         return -(-self.tile // self.items)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The plan of a statement."""
+    """The division of a statement among work-groups and work-items."""
 
     flat: Flat[int]
     free: tuple[Tiled, ...]
     """The free indices. Neighbouring work-items have neighbouring values of the first one."""
     reduced: tuple[Tiled, ...]
     lanes: int
-    """The number of work-items that share the sums of one output, a power of two."""
+    """The number of work-items that accumulate one output together, a power of two."""
     reads: Mapping[int, ReadPlan]
-    """The plans of inputs that are loaded into local memory, by number."""
+    """The plans of the inputs that are loaded into local memory, by the number of the input."""
 
     @property
     def items(self) -> int:
-        """The number of work-items of a group."""
+        """The number of work-items of a work-group."""
         return self.lanes * math.prod(each.items for each in self.free)
 
     @property
@@ -77,7 +79,7 @@ class Plan:
 
     @property
     def turns(self) -> int:
-        """The number of outputs of a work-item."""
+        """The number of outputs that one work-item computes."""
         return math.prod(each.turns for each in self.free)
 
 
@@ -120,7 +122,7 @@ def plan(op: ContractOp, facts: DeviceFacts) -> Plan:
 
 
 def _lanes(op: ContractOp, stats: TileStats, most: int) -> int:
-    # whether an output has a point at all is known to each of its work-items alone
+    # Lanes cannot share an output with a default: a lane only knows whether its own points exist.
     if op.is_map or op.default is not None or most < 1:
         return 1
     return min(1 << stats.rollups, 1 << (most.bit_length() - 1))

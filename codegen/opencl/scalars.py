@@ -1,4 +1,4 @@
-"""The ops of statements' bodies as expressions of OpenCL C.
+"""The ops in the bodies of statements, written as expressions of OpenCL C.
 
 Functions have the accuracy that OpenCL requires: a few units in the last place.
 """
@@ -17,9 +17,9 @@ from tessella.dialects.elements import find_element
 from tessella.dialects.tile import ExtractOp, IndexOp, YieldOp
 
 SCALARS: Mapping[str, str] = {"f32": "float", "bool": "int", "i32": "int", "i64": "long"}
-"""The types of values, by element."""
+"""The C types of scalar values, by element."""
 STORED: Mapping[str, str] = {**SCALARS, "bool": "uchar"}
-"""The types of elements in memory."""
+"""The C types of elements in memory, by element."""
 INDEX = "long"
 
 PRELUDE = """\
@@ -88,13 +88,14 @@ _COMPARISONS: Mapping[str, Mapping[str, str]] = {
 }
 _PREDICATES = {op.name: op.PREDICATES for op in (CmpiOp, CmpfOp)}
 _SIGNED = {"arith.extsi", "arith.index_cast", "arith.sitofp"}
-"""Casts that read `i1` as 0 or -1, which values of the type `int` do not."""
+"""Casts that treat a true `i1` as -1. They have no code for `i1`, because a true value of the C
+type `int` is 1."""
 _UNSIGNED = {"arith.extui", "arith.uitofp"}
-"""Casts that are the same for `i1` alone."""
+"""Casts of unsigned numbers. They have code only for `i1`, because other C types are signed."""
 
 
 def type_of(type: Attribute) -> str | None:
-    """Return the type of a value of a body; None if there is none."""
+    """Return the C type of a value in a body; None if OpenCL C has no type for it."""
     if isinstance(type, IndexType):
         return INDEX
     element = find_element(type)
@@ -129,7 +130,7 @@ def body_lines(
     fresh: Callable[[], str],
     without: Operation | None = None,
 ) -> tuple[list[str], Mapping[SSAValue, str]]:
-    """Return the lines that compute a body, and the names of its values.
+    """Return the lines of C that compute a body, and the C names of its values.
 
     ``arguments`` are the names of the block's arguments, ``indices`` the values of indices by name.
     ``extract`` writes an element at coordinates. The op ``without`` is left out.
@@ -163,7 +164,7 @@ def _expression(op: Operation, names: Mapping[SSAValue, str], indices: Mapping[s
 
 
 def literal(number: float) -> str:
-    """Return a number as text: an integer, or a float with all of its digits."""
+    """Return a number as a C literal: an integer, or a float in hexadecimal, which is exact."""
     if isinstance(number, int):
         return str(number)
     if math.isnan(number):

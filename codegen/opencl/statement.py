@@ -121,7 +121,8 @@ class StatementText:
             self._line(f"__local {kind} l{number}[{read.size}];")
 
     def _turns(self) -> tuple[list[str], str]:
-        """Return the loops over the work-item's outputs, and the number of an output in them."""
+        """Return the heads of the loops over the work-item's outputs, and the expression for the
+        number of an output in them."""
         heads: list[str] = []
         number = "0"
         for each in self.plan.free:
@@ -132,8 +133,8 @@ class StatementText:
         return heads, number
 
     def _values(self) -> None:
-        """Write the values of free indices, clamped to the tile: work-items beyond its end repeat
-        the last value."""
+        """Write the values of the free indices, clamped to the tile: work-items beyond the end of
+        the tile repeat the last value."""
         for each in self.plan.free:
             turn = f" + {each.symbol}_t * {each.items}" if each.turns > 1 else ""
             self._line(f"const int {each.symbol} = min({each.symbol}_i{turn}, {each.symbol}_1);")
@@ -152,7 +153,7 @@ class StatementText:
 
     @property
     def _counts(self) -> bool:
-        """True if outputs without points have a value of their own."""
+        """True if outputs without points get a default value, so that the kernel counts points."""
         return self.op.default is not None and not self.op.is_map
 
     def _steps(self) -> None:
@@ -180,7 +181,8 @@ class StatementText:
                 self._line(BARRIER)
 
     def _fast_and_slow(self) -> None:
-        """Write the loop over the points of a step: without checks where all points are valid."""
+        """Write the loop over the points of a reduction step, twice: without checks for steps in
+        which all points are valid, and with checks for the others."""
         constraints = self.plan.flat.constraints
         if not constraints:
             self._points(())
@@ -191,7 +193,7 @@ class StatementText:
             self._points(constraints)
 
     def _always(self, constraint: Constraint) -> str:
-        """Return whether a constraint holds at all points of a tile."""
+        """Return the C condition that a constraint holds at all points of a tile."""
         low = high = str(known(constraint.form.constant))
         for name, c in constraint.form.terms:
             first, last = (f"{c} * {self._end(name, end)}" for end in ((0, 1) if c > 0 else (1, 0)))
@@ -202,7 +204,7 @@ class StatementText:
         return f"{self._tiled[name].symbol}_{end}" if name in self._tiled else "0"
 
     def _symbol(self, name: str) -> str:
-        """Return the value of an index in C: 0 for an index of one value."""
+        """Return the C expression for an index: its name, or 0 for an index with only one value."""
         return self._tiled[name].symbol if name in self._tiled else "0"
 
     @property
@@ -229,7 +231,8 @@ class StatementText:
         return [f"for (int point = lane; point < {total}; point += {self.plan.lanes})"]
 
     def _digits(self) -> None:
-        """Write the values of reduced indices from the number of a point, which lanes share."""
+        """Write the values of the reduced indices, computed from the number of a point, if lanes
+        divide the points."""
         if self.plan.lanes == 1 or not self.plan.reduced:
             return
         self._line("int left = point;")
@@ -244,7 +247,7 @@ class StatementText:
         return f"(uint)({form}) < {known(constraint.extent)}"
 
     def _add(self, number: str) -> None:
-        """Write the addition of a point to the accumulator of an output."""
+        """Write the accumulation of a point into the output with this number."""
         product, at = self.op.summed_product, f"acc[{number}]"
         names = self._body(self.op.combine.block, self._elements(), product)
         if product is not None:
@@ -268,7 +271,7 @@ class StatementText:
     def _body(
         self, block: Block, arguments: Sequence[str], without: Operation | None = None
     ) -> Mapping[SSAValue, str]:
-        """Write the ops of a body. Returns the names of its values."""
+        """Write the ops of a body. Returns the C names of its values."""
         indices = {index.name: self._symbol(index.name) for index in self.op.index_list}
         lines, names = body_lines(block, arguments, indices, self._extract, self._name, without)
         for line in lines:
@@ -285,7 +288,7 @@ class StatementText:
         return f"p{self._buffer(op.source)}[{' + '.join(terms) or '0'}]"
 
     def _elements(self) -> list[str]:
-        """Write the loads of the inputs at a point. Returns their names."""
+        """Write the loads of the inputs at a point. Returns the C names of the loaded values."""
         found: list[str] = []
         for number, access in enumerate(self._inputs):
             kind = type_of(self.op.combine.block.args[number].type)
@@ -294,7 +297,7 @@ class StatementText:
         return found
 
     def _element(self, number: int, access: FlatAccess[int]) -> str:
-        """Return an element of an input, in local or in global memory."""
+        """Return the C expression for an element of an input, in local or in global memory."""
         read = self.plan.reads.get(number)
         if read is None:
             return self._global(self.op.inputs[number], access)
@@ -302,7 +305,8 @@ class StatementText:
         return f"l{number}[{' + '.join(terms) or '0'}]"
 
     def _distance(self, name: str, access: FlatAccess[int]) -> str:
-        """Return how far an index is from where an access is least in the tile."""
+        """Return the C expression for the distance of an index from its value at the lowest address
+        that the access reads in the tile."""
         each = self._tiled[name]
         if access.stride(name) > 0:
             return f"({each.symbol} - {each.symbol}_0)"
@@ -318,8 +322,8 @@ class StatementText:
         return len(self.arguments) if value is self.op.res else list(self.arguments).index(value)
 
     def _load(self, number: int, read: ReadPlan) -> None:
-        """Write the group's load of a tile of an input. Addresses beyond the tensor are clamped:
-        checks leave their points out."""
+        """Write the code by which the group loads a tile of an input into local memory. Addresses
+        beyond the tensor are clamped; checks exclude the points that would read them."""
         access = self._inputs[number]
         first = [str(access.offset)]
         for name, each in self._tiled.items():
@@ -344,7 +348,7 @@ class StatementText:
     # ** the end **
 
     def _rollup(self) -> None:
-        """Write the tree that adds up the sums of lanes."""
+        """Write the tree reduction that combines the partial sums of the lanes."""
         lanes, outputs = self.plan.lanes, self.plan.items // self.plan.lanes
         if lanes == 1:
             return
@@ -388,7 +392,7 @@ class StatementText:
         return literal(int(data) & 1 if self._type == i1 else data)
 
     def _mapped(self) -> str:
-        """Write the value of an elementwise statement. Returns its name."""
+        """Write the value of an elementwise statement. Returns the C name of the value."""
         name, kind = self._name(), type_of(self._type)
         constraints = self.plan.flat.constraints
         valid = " && ".join(map(self._holds, constraints))
@@ -405,7 +409,7 @@ def _by_stride(entry: tuple[MergedIndex, int]) -> int:
 
 
 def _local(read: ReadPlan, access: FlatAccess[int]) -> Iterator[tuple[str, int]]:
-    """Yield the indices of an access, with their strides in local memory."""
+    """Yield the name of each index of an access, with its stride in local memory."""
     for line, local in zip(read.indices, read.local_strides, strict=True):
         for name in line.names:
             yield name, local * (abs(access.stride(name)) // line.stride)

@@ -143,9 +143,9 @@ class MaxRoiPoolOp(NnOp):
 
     `rois[region]` holds the first x and y and the last x and y, which are multiplied by `scale` and
     rounded to whole pixels, halves away from zero. A region has at least one pixel.
-    `batches[region]` is the number of the region's image in `x[batch, channel, y, x]`. An element
-    of the result is the maximum of the pixels of the image that its part of the region touches; it
-    is 0 if there are none.
+    `batches[region]` is the number of the region's image in `x[batch, channel, y, x]`. A region is
+    divided into `sizes` parts. An element of the result is the maximum of the pixels that one part
+    touches; it is 0 if the part touches no pixel of the image.
     """
 
     name = "nn.max_roi_pool"
@@ -164,7 +164,7 @@ class MaxRoiPoolOp(NnOp):
 
 
 def _of_regions(op: RoiAlignOp | MaxRoiPoolOp) -> Tensor:
-    """Return the type of the result of an op on regions, after a check of its operands."""
+    """Return the result type of an op on regions. Raises ShapeError if its operands do not fit."""
     sizes, shape = op.settings["sizes"], shape_of(op.x)
     check_float(op, op.x)
     check_same_element(op, [op.x, op.rois])

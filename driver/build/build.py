@@ -292,8 +292,8 @@ class _Assembler:
         )
 
     def _symbols(self) -> tuple[SymbolSource, ...]:
-        """Return the module's symbols, each with the dimension or element of @main's inputs that is
-        its value. A loop gives them to its body.
+        """Return the module's symbols, each with the dimension or element of @main's inputs from
+        which its value is read. The symbols of a loop's body get their values from the loop.
 
         Raises UndecidedSizeError if a symbol is not the size of a dimension or the value of an
         element.
@@ -376,7 +376,7 @@ class _Assembler:
 
 
 def _memory(value: SSAValue) -> str:
-    """Return the device in whose memory a value is; the host for CPUs."""
+    """Return the name of the device whose memory holds a value; `host` for CPUs."""
     place = place_of(value.type)
     return place.device.data if place is not None and is_apart(place.device.data) else HOST
 

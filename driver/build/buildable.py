@@ -17,8 +17,8 @@ from tessella.support.errors import Unsupported, UnsupportedError
 
 
 def check_buildable(module: ModuleOp, arch: str) -> None:
-    """Raise UnsupportedError for kernels and conversions that have no code for ``arch`` and the
-    devices of the registry, and InvalidModelError for kernels that do not exist."""
+    """Raise UnsupportedError for kernels and conversions without code for ``arch`` or the
+    registered devices, and InvalidModelError for kernels that do not exist."""
     kernels.load()
     issues = list(_issues(module, {arch, "host", *device_names()}))
     if issues:

@@ -1,4 +1,4 @@
-"""The step of a program that runs a segment on a device beside the CPU."""
+"""The step of a program that runs a segment on a device other than the CPU."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def device_step(
     outputs: tuple[int, ...],
     specs: tuple[TensorSpec, ...],
 ) -> DeviceStep:
-    """Return the step that runs a segment: its calls, in order, and the kernels that they name."""
+    """Return the step that runs a segment: its calls in order, and the kernels that the calls
+    name."""
     known = {op.sym_name.data: op for op in module.ops if isinstance(op, device.KernelOp)}
     calls = tuple(_calls(segment, known))
     assert segment.device is not None
@@ -45,7 +46,7 @@ def _calls(segment: rt.SegmentOp, known: dict[str, device.KernelOp]) -> Iterator
             case rt.ArenaOp() | rt.ReturnOp():
                 pass
             case _:
-                raise InternalError(f"{op.name} in a segment on a device")
+                raise InternalError(f"unexpected {op.name} in a segment on a device")
 
 
 def _operands(segment: rt.SegmentOp, buffers: Sequence[SSAValue]) -> tuple[Operand, ...]:

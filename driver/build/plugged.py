@@ -95,8 +95,8 @@ def plugin_of(step: ModulePass) -> Plugin | None:
 
 @contextmanager
 def blamed(step: ModulePass) -> Generator[Plugin | None]:
-    """Yield the plugin of a pass, or None, and turn an exception of a plugin's pass in the block
-    into PluginError."""
+    """Yield the plugin that a pass comes from, or None. An exception that a plugin's pass raises in
+    the block becomes a PluginError."""
     plugin = plugin_of(step)
     with plugins.blamed(plugin, f"the pass {step.name!r}"):
         yield plugin

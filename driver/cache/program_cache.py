@@ -88,7 +88,8 @@ def key(model: str | None, made_for: Hashable, options: CheckedOptions) -> str |
 
 
 def _facts(options: CheckedOptions) -> Sequence[DeviceFacts]:
-    """Return the facts of the devices beside the CPU that places name, on which kernels depend."""
+    """Return the facts of the devices other than the CPU that the requested places name. Kernels
+    depend on these facts, so they are part of the key."""
     named = dict.fromkeys(place.partition("/")[0] for place in options.places)
     found = filter(None, map(find_device, named))
     return [each.facts for each in found]
@@ -199,11 +200,12 @@ def _has_plugins() -> bool:
 
 
 _REGISTRIES = ("tessella.kernels.registry", "tessella.frontends.onnx.registry")
-"""Modules with additions of this process, where it has imported them."""
+"""Modules with registries to which this process may have added entries."""
 
 
 def _has_added(module: str) -> bool:
-    """Return whether this process has added to a registry; False if nothing has imported it."""
+    """Return whether this process has added entries to the registry in a module; False if the
+    module has not been imported."""
     registry: Any = sys.modules.get(module)
     return registry is not None and registry.has_added()
 

@@ -289,20 +289,20 @@ def _runner_up(others: list[_Option]) -> RunnerUp | None:
 
 
 def _record(function: FuncOp) -> Mapping[str, Attribute]:
-    """Return the attributes that say how the kernels of a function were picked; none without a
-    pick."""
+    """Return the attributes of a function that record how its kernels were picked; empty if they
+    were not picked."""
     record = function.attributes.get(PICK)
     return record.data if isinstance(record, DictionaryAttr) else {}
 
 
 def _text(record: Mapping[str, Attribute], key: str) -> str:
-    """Return a text of the record; empty if it has none."""
+    """Return the string under a key of the record; empty if there is none."""
     found = record.get(key)
     return found.data if isinstance(found, StringAttr) else ""
 
 
 def _pick(record: Mapping[str, Attribute]) -> Pick | None:
-    """Return the record as the explanation has it; None if it does not name the pick."""
+    """Return the record in the form of an explanation; None if it does not name the strategy."""
     strategy, target = _text(record, "strategy"), _text(record, "target")
     if not (strategy and target):
         return None

@@ -103,7 +103,7 @@ class RejectedData:
 
 @dataclass(frozen=True)
 class RunnerUpData:
-    """The fastest candidate for an op among those that were not picked."""
+    """The fastest candidate for an op that was not picked."""
 
     kernel: str
     place: str
@@ -123,9 +123,9 @@ class OpData:
     arithmetic: str
     estimate: float | None
     measured: bool
-    """Whether the estimate is a time from the database."""
+    """Whether the estimate is a measured time from the database."""
     saved: float
-    """The part of the estimate that is saved because an operand stays in registers."""
+    """The part of the estimate, in seconds, that is saved because an operand stays in registers."""
     group: int
     """The number of the group of ops that run as one kernel."""
     fallback: str | None

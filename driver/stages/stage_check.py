@@ -91,8 +91,8 @@ def _program(module: ModuleOp) -> Iterator[Fault]:
 
 
 def _signature(function: FuncOp) -> Iterator[Fault]:
-    """Check that a function's arguments and results are stored as their places say, and that users
-    pass plain arrays."""
+    """Yield a fault for each argument or result of a function that is not stored as its place says,
+    or whose attribute states a place."""
     for marks in (*(function.arg_attrs or ()), *(function.res_attrs or ())):
         if PLACE in marks.data:
             yield Fault(function, f"{PLACE} is for calls of single ops, not for files")

@@ -96,7 +96,7 @@ class Unit:
 
 
 WHOLE = (0, 1)
-"""The share of all ops."""
+"""The share that contains all ops."""
 
 
 def tune(
@@ -109,7 +109,8 @@ def tune(
     """Measure kernels of a program at the stage `nn`, which is consumed, within a time budget.
     Returns the new measurements.
 
-    A share is its number from 0 on, and the number of shares, each of which has other ops.
+    ``share`` is the index of the share to measure, counted from 0, and the number of shares. Each
+    op belongs to one share.
 
     The times are added to the database of the options, op by op. Raises OptionError if the database
     cannot be written, or if this machine cannot run the target.

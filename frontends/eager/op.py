@@ -81,7 +81,8 @@ class _Prepared:
 
 @dataclass(frozen=True)
 class _PreparedAtPlaces(_Prepared):
-    """The compiled program of an op with operands at places; its results stay at their kernel's."""
+    """The compiled program of an op with operands at places. Results stay at their kernel's
+    place."""
 
     results: Sequence[tuple[Shape, PlaceAttr]]
 
@@ -103,9 +104,9 @@ class _ProgramAtPlaces(FixedProgram):
 
     def compile(self, options: CheckedOptions, *, in_call: bool = False) -> Model:
         raise OptionError(
-            "a model takes plain arrays",
-            expected="operands that are at no place",
-            hint="call the op, or lower it for np.asarray(..)",
+            "a model takes plain arrays only",
+            expected="operands that are not at a place",
+            hint="call the op itself, or pass np.asarray(..)",
         )
 
 
@@ -197,7 +198,8 @@ class EagerOp:
         return _PreparedAtPlaces(self._kind, built.program, converted, results)
 
     def _options_at(self, place: PlaceAttr | None) -> CheckedOptions:
-        """Return the options of a program whose operands determine its place."""
+        """Return the options of a program that runs at a place; with None, the options of this
+        op."""
         return self._options if place is None else replace(self._options, places=(str(place),))
 
     def _graph(
@@ -253,7 +255,7 @@ class EagerOp:
 
 
 def _is_of(operand: Operand, dtype: DType) -> bool:
-    """Return whether an operand is an array of a dtype."""
+    """Return whether an operand is an array with this dtype."""
     return isinstance(operand, PlacedArray) or (
         isinstance(operand, np.ndarray) and operand.dtype == dtype
     )

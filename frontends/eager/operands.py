@@ -145,19 +145,20 @@ def readings(values: Sequence[Operand]) -> Iterator[tuple[DType, ...]]:
 
 
 def _stored_dtype(array: Array | PlacedArray) -> DType:
-    """Return the dtype of an operand, in this machine's byte order."""
+    """Return the dtype of an array in this machine's byte order."""
     return _native(array.dtype)
 
 
 def taken(operands: Sequence[Operand], dtypes: Sequence[DType]) -> list[DType]:
-    """Return the dtypes in which a program takes operands that the op reads as ``dtypes``. It
-    promotes arrays by itself."""
+    """Return the dtypes that a program's inputs have if the op reads its operands as ``dtypes``.
+    The program itself promotes the arrays."""
     columns = zip(operands, dtypes, strict=True)
     return [_stored_dtype(x) if isinstance(x, ARRAYS) else dtype for x, dtype in columns]
 
 
 def places_of(operands: Sequence[Operand], dtypes: Sequence[DType]) -> list[PlaceAttr]:
-    """Return the places of operands that a program takes as ``dtypes``; none if all are row-major.
+    """Return the places of the operands if a program takes them as ``dtypes``; empty if all are
+    row-major.
 
     Plain arrays and numbers are row-major on the CPU.
     """
@@ -173,11 +174,11 @@ def places_of(operands: Sequence[Operand], dtypes: Sequence[DType]) -> list[Plac
 
 
 def place_of_op(operands: Sequence[Operand]) -> PlaceAttr | None:
-    """Return the place that an op runs at, by the places of its operands; None if none of them is
-    at a place.
+    """Return the place at which an op runs, which follows from the places of its operands; None if
+    no operand is at a place.
 
-    It has the device of the highest priority, and the first layout that is not row-major. Its
-    precision is that in which the op reads its operands.
+    The place has the device with the highest priority, the first layout that is not row-major, and
+    the precision in which the op reads its operands.
     """
     places = [x.at for x in operands if isinstance(x, PlacedArray)]
     if not places:
@@ -188,8 +189,8 @@ def place_of_op(operands: Sequence[Operand]) -> PlaceAttr | None:
 
 
 def place_of_results(operands: Sequence[Operand]) -> PlaceAttr | None:
-    """Return the place of an op's results, which have the precision and the layout of the kernel;
-    None if no operand is at a place."""
+    """Return the place of an op's results, whose precision and layout are those of the kernel
+    (`any`); None if no operand is at a place."""
     place = place_of_op(operands)
     return None if place is None else PlaceAttr.get(place.device.data, "any", ANY_LAYOUT)
 

@@ -1,4 +1,4 @@
-"""Arrays at places: ``tessella.array``."""
+"""``tessella.array``, which stores an array at a place."""
 
 from __future__ import annotations
 
@@ -24,20 +24,21 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PlacedArray:
-    """An array at a place: its elements are in the precision and in the memory order of the place.
+    """An array at a place. Its elements have the precision and the memory order of the place.
 
-    ``tessella.array`` creates it. Functions of ``tessella.ops`` read it where it is, and return
-    their results at the places of their kernels. ``np.asarray`` returns a plain copy.
+    ``tessella.array`` creates such an array. Functions of ``tessella.ops`` read the array at its
+    place, and their results stay at the places of their kernels. ``np.asarray`` returns a plain
+    copy.
     """
 
     memory: Array
-    """The elements in memory order, with padding."""
+    """The elements in memory order, including padding."""
     shape: tuple[int, ...]
     at: PlaceAttr
 
     @property
     def place(self) -> str:
-        """The place as text, such as ``x86/f32/nhwc``."""
+        """The place as a string, such as ``x86/f32/nhwc``."""
         return str(self.at)
 
     @property
@@ -74,18 +75,18 @@ class PlacedArray:
 def array(x: npt.ArrayLike, place: str) -> PlacedArray:
     """Store an array at a place.
 
-    Functions of ``tessella.ops`` read the array where it is. Their kernel is picked from the places
-    of their operands, and the result stays at the place of the kernel, so that a chain of ops
-    converts its operands once.
+    Functions of ``tessella.ops`` read the array at its place. The places of the operands determine
+    the kernel, and the result stays at the kernel's place, so a chain of ops converts its input
+    only once.
 
     Parameters
     ----------
     x : array_like
         The array.
     place : str
-        Device, precision and layout, such as ``x86/f32/nhwc``. Omitted parts, and those that are
-        ``any``, are this machine's CPU, the elements of the array, and row-major memory. Tensors of
-        a rank that the layout does not apply to are row-major.
+        Device, precision and layout, such as ``x86/f32/nhwc``. A part that is omitted or ``any``
+        defaults to this machine's CPU, the element type of the array, or row-major memory. The
+        array is row-major if the layout does not apply to its rank.
 
     Returns
     -------
@@ -109,7 +110,7 @@ def array(x: npt.ArrayLike, place: str) -> PlacedArray:
     element = None if plain is None else element_of(plain.dtype)
     if plain is None or element is None:
         raise InputError(
-            "tessella.array takes an array",
+            "tessella.array requires an array",
             expected=f"elements of {', '.join(ELEMENTS)}",
             found=f"{value!r} of type {type(value).__name__}",
         )
@@ -120,33 +121,36 @@ def array(x: npt.ArrayLike, place: str) -> PlacedArray:
 
 
 def _apart(array: Array, other: Array) -> Array:
-    """Return an array, as a copy if it shares memory with another one."""
+    """Return ``array``, or a copy of it if it shares memory with ``other``."""
     return array.copy() if np.may_share_memory(array, other) else array
 
 
 def _resolved(asked: PlaceAttr, element: Element, rank: int) -> PlaceAttr:
-    """Return the place of an array of this element and rank. Raises OptionError."""
+    """Return the place at which an array with this element type and rank is stored if ``asked`` is
+    requested. Raises OptionError."""
     own = targets.native().arch
     place = asked.resolved(PlaceAttr.get(own, element.name, NCHW))
     stored = ELEMENTS[place.precision.data]
     if place.device.data not in (own, "host"):
-        raise _wrong(asked, f"an array lives on {own} or host", place.device.data)
+        raise _wrong(asked, f"the device {own} or host", place.device.data)
     if stored != element and not (stored.is_float and element.is_float):
-        raise _wrong(asked, f"an array of {element.name} stays {element.name}", stored.name)
+        raise _wrong(asked, f"the precision {element.name} of the array", stored.name)
     layout = place.layout.for_rank(rank)
     if not layout.is_order(rank):
-        raise _wrong(asked, "an array has a memory order", str(layout))
+        raise _wrong(asked, "a layout that is a memory order", str(layout))
     if layout != NCHW and (place.device.data == "host" or not stored.is_native):
-        raise _wrong(asked, f"{stored.name} on {place.device.data} is row-major", str(layout))
+        raise _wrong(
+            asked, f"row-major memory for {stored.name} on {place.device.data}", str(layout)
+        )
     return PlaceAttr.get(place.device.data, stored.name, layout)
 
 
 def _wrong(place: PlaceAttr, expected: str, found: str) -> OptionError:
-    return OptionError(f"no array can be at {place}", expected=expected, found=found)
+    return OptionError(f"an array cannot be stored at {place}", expected=expected, found=found)
 
 
 def promoted(floats: Sequence[str]) -> str:
-    """Return the float that represents all numbers of ``floats``; f32 for those of which none
-    does."""
+    """Return the float among ``floats`` that represents all numbers of the others; f32 if none of
+    them does."""
     wide = (f for f in floats if all(f == other or widens(other, f) for other in floats))
     return next(wide, "f32")

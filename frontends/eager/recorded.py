@@ -1,26 +1,26 @@
-"""Ops that a traced function calls: they are recorded in its trace."""
+"""Functions of ``tessella.ops`` inside a traced function: their calls are recorded in the trace."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from tessella.dialects.nn.core import NnOp, PyValue
 from tessella.frontends.eager.operands import DType, Operand, readings
 from tessella.frontends.eager.settings import OpSettings
-from tessella.frontends.trace.promote import as_operand, cast, kind_of
+from tessella.frontends.trace import promote
 from tessella.frontends.trace.size import TracedNumber
 from tessella.frontends.trace.traced import Trace, Traced
 from tessella.support.errors import ShapeError
 
 
 def trace_of(values: Sequence[Any]) -> Trace | None:
-    """Return the trace of the first traced operand; None if all operands are known."""
+    """Return the trace of the first traced operand; None if no operand is traced."""
     for value in values:
         if isinstance(value, (Traced, TracedNumber)):
-            return value.trace
+            return cast(Trace, value.trace)
     return None
 
 
@@ -36,7 +36,7 @@ def record(
     Operands are promoted as in a call on arrays. Raises ShapeError if operands and settings do not
     fit together.
     """
-    operands = [as_operand(value) for value in values if value is not None]
+    operands = [promote.as_operand(value) for value in values if value is not None]
     for operand in operands:
         if isinstance(operand, Traced | TracedNumber):
             trace.check(operand)
@@ -44,7 +44,7 @@ def record(
     failed: ShapeError | None = None
     for dtypes in readings([_sample(operand) for operand in operands]):
         try:
-            lifted = map(cast, [trace] * len(operands), operands, dtypes)
+            lifted = map(promote.cast, [trace] * len(operands), operands, dtypes)
             found = trace.emitter.emit(op, *lifted, **settings.properties(given, rank))
         except ShapeError as error:
             failed = failed or error
@@ -56,6 +56,7 @@ def record(
 
 
 def _sample(operand: Any) -> Operand:
-    """Return an operand of the same kind in NumPy's promotion: an array, or a Python number."""
-    kind: DType | type[int] | type[float] = kind_of(operand)
+    """Return a stand-in for an operand that NumPy promotes in the same way: an array or a Python
+    number."""
+    kind: DType | type[int] | type[float] = promote.kind_of(operand)
     return kind(0) if isinstance(kind, type) else np.empty((), kind)

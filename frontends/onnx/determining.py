@@ -1,8 +1,8 @@
-"""Shape-determining inputs of a graph: the inputs whose values the importer reads.
+"""The shape-determining inputs of a graph, which are the inputs whose values the importer reads.
 
 An input determines shapes if its elements reach an operand that the importer reads (``OPERANDS``)
-through ops that move elements or compute with sizes. A value that is computed from data does not:
-the graph breaks where the importer would read it.
+through ops that move elements or compute with sizes. An input that only data is computed from does
+not determine shapes: the graph breaks where the importer would read such a value.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _PASSING = frozenset(_MOVES).union(
 """The ONNX ops that move elements or compute with sizes: see `passes_sizes`."""
 
 _BY_TYPE: Mapping[str, int] = {"CastLike": 1, "EyeLike": 0, "Shape": 0, "Size": 0}
-"""The index of the operand whose shape and type matter, and not its elements, by ONNX op."""
+"""The index of an operand of which only the shape and the type matter, by ONNX op."""
 
 _BREAKS = frozenset(
     {
@@ -119,7 +119,7 @@ class _Walk:
         self._inputs = inputs
         self._data = frozenset(name for name, value in inputs.items() if _is_data(value))
         self._read: dict[str | Node, str] = {}
-        """Where converters read the origins of operands."""
+        """The place where a converter reads each input or loop, by name or node."""
         self._calls = Calls()
 
     def found(self) -> Mapping[str, str]:
@@ -163,15 +163,15 @@ class _Walk:
         return [self._after(others, node.title in _PASSING)] * len(node.outputs)
 
     def _reads(self, node: Node, origin: _Origin) -> bool:
-        """Note that the converter of a node reads a value. Returns False if the graph breaks there
-        instead, as the value is computed from data."""
+        """Record that the converter of a node reads a value with this origin. Returns False if the
+        value is computed from data, so that the graph breaks there instead."""
         if not origin.is_data:
             self._read = {**dict.fromkeys(origin.inputs, node.where), **self._read}
         return not origin.is_data
 
     def _after(self, origins: Iterable[_Origin], passes: bool) -> _Origin:
-        """Return the origin of a result that is computed from values with these origins, by ops
-        that pass sizes or not."""
+        """Return the origin of a result that an op computes from values with these origins.
+        ``passes`` says whether the op passes sizes on."""
         inputs = frozenset[str | Node]().union(*(origin.inputs for origin in origins))
         is_data = any(origin.is_data for origin in origins) or not self._data.isdisjoint(inputs)
         return _Origin(inputs, is_data or bool(inputs and not passes))
@@ -193,7 +193,8 @@ class _Walk:
         return self._graph(graph, scope.new_child(dict(zip(names, operands, strict=False))))
 
     def branch(self, node: Node, operands: Sequence[_Origin], scope: _Scope) -> Sequence[_Origin]:
-        """Return the origins of the results of an If: one branch runs if its condition is known."""
+        """Return the origins of the results of an If. If its condition is known, only one branch is
+        imported."""
         is_known = all(self._reads(node, origin) for origin in operands)
         sides = [self._inner(graph, (), scope) for graph in graphs_of(node)]
         others = () if is_known else operands

@@ -1,8 +1,7 @@
-"""Ops that plugins add: the entries of the registry for ops that ONNX lacks, those of plugins among
-them.
+"""The lookup of converters for ops that ONNX lacks, including the converters of plugins.
 
-A plugin is an entry point of the group `tessella.onnx`, whose name is the domain of its ops. It is
-imported with the first node of this domain.
+A plugin is an entry point of the group `tessella.onnx`, whose name is the domain of its ops. The
+plugin is imported with the first node of this domain.
 """
 
 from __future__ import annotations
@@ -38,22 +37,23 @@ def find_contributed(title: str) -> Contributed | None:
 
 
 def missing(domain: str, op: str) -> str:
-    """Return why an op of a domain is not supported that neither ONNX nor tessella defines."""
+    """Return the reason why an op is not supported whose domain neither ONNX nor tessella
+    defines."""
     plugin = _plugin(domain)
     if plugin is None:
         return (
-            f"domain {domain!r} is not supported: a plugin adds its ops, by an entry point "
+            f"domain {domain!r} is not supported: a plugin can add its ops through an entry point "
             f"{domain!r} of the group {ONNX!r} (docs/plugins.md)"
         )
     names = added_ops(domain)
     hint = did_you_mean(op, names)
-    listed = f"the plugin of {plugin.package!r} adds to this domain {', '.join(names)}"
+    listed = f"the plugin of {plugin.package!r} adds only {', '.join(names)} to this domain"
     return f"{listed}; {hint}" if hint else listed
 
 
 def _plugin(domain: str) -> Plugin | None:
-    """Return the plugin that adds the ops of a domain, once it is imported; None if there is none.
-    Raises PluginError."""
+    """Import and return the plugin that adds the ops of a domain; None if there is none. Raises
+    PluginError."""
     found = [plugin for plugin in plugins.plugins(ONNX) if plugin.name == domain]
     if not found:
         return None
@@ -71,7 +71,8 @@ def _plugin(domain: str) -> Plugin | None:
 
 
 def _guarded(plugin: Plugin, converter: Converter) -> Converter:
-    """Return the converter of a plugin, whose errors and wrong results are those of the plugin."""
+    """Return the converter of a plugin, wrapped so that exceptions and wrong results become a
+    PluginError that names the plugin."""
 
     def convert(call: Call) -> Results:
         with plugins.blamed(plugin, f"the converter of {call.node.title}", through=CutError):
@@ -80,7 +81,7 @@ def _guarded(plugin: Plugin, converter: Converter) -> Converter:
         if not _fit(values, call.node):
             raise plugin.error(
                 f"the converter of {call.node.title} does not return the results of the node",
-                expected=f"{len(call.node.outputs)} values of tensors, as a sequence if not one",
+                expected=f"{len(call.node.outputs)} values, in a sequence if there are several",
                 found=repr(results),
             )
         return values

@@ -67,7 +67,7 @@ DOMAIN = "com.microsoft"
 
 @dataclass(frozen=True)
 class Contributed:
-    """The registered converter of an op that ONNX lacks, and ONNX Runtime or a plugin defines. The
+    """The registered converter of an op that ONNX Runtime or a plugin defines and ONNX lacks. The
     op has one version."""
 
     convert: Converter
@@ -86,9 +86,10 @@ def contributed(
 ) -> Callable[[_C], _C]:
     """Return a decorator that registers the converter of an op that ONNX lacks.
 
-    ``domain`` is that of ONNX Runtime, or of a plugin. If it is ONNX's, the converter serves models
-    with op sets that lack the op. ``reads`` are the indices of the operands whose elements the
-    converter reads, as by ``Call.static``. ``defaults`` are the attributes' default values.
+    ``domain`` is the domain of ONNX Runtime or of a plugin. If it is ONNX's domain, the converter
+    is for models with op sets that lack the op. ``reads`` are the indices of the operands whose
+    elements the converter reads, as by ``Call.static``. ``defaults`` are the attributes' default
+    values.
     """
     title = f"{domain}.{op}" if domain else op
 
@@ -96,7 +97,7 @@ def contributed(
         if title in _CONTRIBUTED:
             raise OptionError(
                 f"the op {title} has two converters",
-                expected="one, or a domain of their own for the ops of each package",
+                expected="one converter; ops of different packages have different domains",
                 found=f"{_name(_CONTRIBUTED[title].convert)} and {_name(function)}",
             )
         _CONTRIBUTED[title] = Contributed(function, defaults, reads)

@@ -82,7 +82,7 @@ _TAIL = """
 ## Native or NumPy
 
 ONNX ops become ops of the dialect `nn` ([nn-ops.md](nn-ops.md)), which are native code or calls of
-NumPy. A native kernel may refuse an attribute, a shape or an element, and NumPy runs the op then:
+NumPy. A native kernel may reject an attribute, a shape or an element; NumPy then runs the op:
 `tessella check MODEL` lists these ops, with their estimated times and the reasons.
 
 | runs | ops of `nn` |
@@ -97,14 +97,14 @@ results: {steps}.
 ## Ops of ONNX Runtime
 
 ONNX Runtime's graph optimizer, quantizer and model builder write ops of the domain `com.microsoft`
-into models, and two into ONNX's domain, of whatever op set: `LayerNormalization` and
+into models, and two ops into ONNX's domain, in every op set: `LayerNormalization` and
 `SimplifiedLayerNormalization`. These are supported:
 {contributed}.
 
 - Scales and zero points of quantized ops are scalars, except those of the columns of the second
   operand of a product.
-- Attention does not rotate (`do_rotary`), except `GroupQueryAttention`. Caches that an op writes in
-  place, quantized caches and window-sized caches are not supported. The cache of
+- Only `GroupQueryAttention` rotates (`do_rotary`), not other attention ops. Caches that an op
+  writes in place, quantized caches and window-sized caches are not supported. The cache of
   `GroupQueryAttention` may have more rows than there are tokens; free rows of the result are 0.
 - `total_sequence_length` of `GroupQueryAttention` is a size, which may be symbolic.
 
@@ -133,49 +133,50 @@ defines are imported in the same way.
 ONNX leaves some results undefined. In these cases, ONNX Runtime and `onnx.reference` differ from
 each other, between machines, or from tessella. tessella defines the results as follows:
 
-- NaN is never lost in a maximum or minimum. `MaxPool`, `GlobalMaxPool`, `ReduceMax`, `ReduceMin`,
+- A maximum or minimum propagates NaN. `MaxPool`, `GlobalMaxPool`, `ReduceMax`, `ReduceMin`,
   `Max`, `Min` and `Clip` of a NaN are NaN, as in NumPy and PyTorch; `ArgMax` and `ArgMin` give the
-  position of the first NaN. The maximum of elements that are all -inf is -inf. ONNX Runtime passes
-  over NaN in pools and reductions.
-- A cast of NaN to an integer is 0, and a cast of a number beyond the range is the nearest end of
-  it. ONNX Runtime gives what the machine's instruction does: the least value on x86, 0 on Arm.
+  position of the first NaN. The maximum of elements that are all -inf is -inf. ONNX Runtime ignores
+  NaN in pools and reductions.
+- A cast of NaN to an integer is 0, and a cast of a number out of range is the nearest number in
+  range. ONNX Runtime returns the result of the machine's instruction: the least value on x86, 0 on
+  Arm.
 - A cast of a float to an integer of 4 or 2 bits keeps the lowest bits of the whole number, as
   `ml_dtypes` does. A cast of NaN to `float4_e2m1fn` is -0.
 - A cast of a number to a string has the fewest digits that identify the number, and a float has a
   point: `1.0`, where ONNX Runtime has up to 8 digits, and `1`.
 - `StringSplit` of an empty string at a delimiter is one empty string, as in Python. ONNX Runtime
   has none.
-- `QuantizeLinear` of NaN is the least number of the type, as ONNX Runtime has it on x86.
+- `QuantizeLinear` of NaN is the least number of the type, as in ONNX Runtime on x86.
 - `DynamicQuantizeLinear` of a NaN has the scale NaN; all elements and the zero point are 0.
-- A quantized network is computed in integers where it can be ([quantize.md](quantize.md)):
-  a number that lies half-way between two steps may be rounded to the other one than in
+- A quantized network is computed in integers where possible ([quantize.md](quantize.md)):
+  a number half-way between two quantization steps may be rounded to a different one than in
   `onnx.reference`, as in ONNX Runtime.
 - `ReduceMean` of integers divides a sum of 64 bits, towards zero, where `onnx.reference` adds up in
   the type of the elements.
-- `Gelu` is x/2 * (1 + erf(x/sqrt(2))), computed as it is written: far below zero the sum cancels
+- `Gelu` is x/2 * (1 + erf(x/sqrt(2))), computed in this form: far below zero the sum cancels
   out, and the error is up to |x| / 2^24.
 - Other sums of integers wrap around. `ReduceProd`, `ReduceSumSquare`, `ReduceL2` of `int32` do so
   too, where ONNX Runtime computes in `float32` or saturates.
-- Kernels of float32 keep float32 inside: `LayerNormalization`, `ReduceL2` and their like
-  square, and give 0 or inf where a square is beyond 3.4e38, as ONNX Runtime does. The NumPy kernels
-  (`places=["host"]`, constants) compute in float64 and round once, and have the true result there.
-  `ReduceProd` always does.
+- Kernels of float32 compute in float32 throughout: `LayerNormalization`, `ReduceL2` and similar ops
+  square, and give 0 or inf if a square is beyond 3.4e38, as ONNX Runtime does. The NumPy kernels
+  (`places=["host"]`, constants) compute in float64 and round once, so their result is correct.
+  `ReduceProd` always computes in float64.
 - A factor is multiplied into a constant weight when the model is compiled: `Gemm` with `alpha`,
-  `BatchNormalization` after a convolution. Where the product alone would overflow, the result is
-  then finite: with `alpha = 0` it is 0 where ONNX Runtime has inf * 0 = NaN.
-- A kernel of a convolution that is not finite may or may not make NaN of windows over the padding,
-  which native code passes over and NumPy multiplies by 0. Scales of packed weights that are not
-  finite are multiplied into sums, and not into each weight.
-- The sign of a zero that `Relu`, `Clip`, `Celu` and `Sign` make of -0 is undefined. Sums of numbers
-  near to the largest float overflow or not, by the order of their terms.
-- `MaxRoiPool` has the greatest pixel of a region with infinite ends inside the image, and 0 for a
-  region with a NaN as an end. A NaN among the pixels is the maximum.
-- `Resize` takes only the elements of its window, with their weights: what is not finite elsewhere
-  does not matter. An element whose weight is 0 is outside of the window.
-- `TreeEnsembleClassifier` with scores for both of two classes decides for the greater one, as
-  scikit-learn does. ONNX Runtime compares the score of the second class with 0, and ignores the
-  labels. If one of two classes has scores, `LOGISTIC` decides at the score 0, where ONNX Runtime
-  decides at 0.5 if all weights are positive.
+  `BatchNormalization` after a convolution. If the product before scaling would overflow, the result
+  is then finite: with `alpha = 0` it is 0 where ONNX Runtime has inf * 0 = NaN.
+- A convolution whose kernel has NaN or infinity may or may not give NaN for windows over the
+  padding, which native code skips and NumPy multiplies as 0. Scales of packed weights that are not
+  finite are multiplied into sums, not into each weight.
+- The sign of the zero that `Relu`, `Clip`, `Celu` and `Sign` return for -0 is undefined. Whether
+  sums of numbers near the largest float overflow depends on the order of their terms.
+- If a region has infinite ends, `MaxRoiPool` returns the greatest pixel of its part inside the
+  image. If an end is NaN, it returns 0. A NaN among the pixels is the maximum.
+- `Resize` reads only the elements of its window, with their weights: elements elsewhere that are
+  not finite do not matter. An element whose weight is 0 is outside the window.
+- `TreeEnsembleClassifier` with scores for both of two classes picks the class with the greater
+  score, as scikit-learn does. ONNX Runtime compares the score of the second class with 0, and
+  ignores the labels. If one of two classes has scores, `LOGISTIC` decides at the score 0, where
+  ONNX Runtime decides at 0.5 if all weights are positive.
 - A NaN at a node of the mode `BRANCH_NEQ` of a tree goes where `nodes_missing_value_tracks_true`
   says, as at any other node. ONNX Runtime sends it to the true branch.
 - `post_transform` also applies to a model with a single score. ONNX Runtime ignores it there,
@@ -188,7 +189,7 @@ each other, between machines, or from tessella. tessella defines the results as 
 ## Ops that are not supported
 
 {missing}Ops of domains that ONNX does not define are not supported, except those of ONNX Runtime
-above and of [plugins](plugins.md).
+above and those of [plugins](plugins.md).
 """
 
 

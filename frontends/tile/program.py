@@ -212,8 +212,8 @@ def tile(
 ) -> TileProgram:
     """Compile a program in the Tile language, written as in PlaidML: see docs/tile-language.md.
 
-    The first shapes have a program of their own. Dimensions whose size varies are dynamic from
-    then on, as far as the program does not need their numbers.
+    The first shapes have a program of their own. Dimensions whose size varies are dynamic from then
+    on, unless the program needs them as numbers.
 
     Parameters
     ----------

@@ -176,7 +176,7 @@ def jit(
 
     The function runs in Python on arrays that record what is done with them; the record is
     compiled, and runs in its place. The first shapes have a program of their own. A dimension whose
-    size varies is symbolic from then on, as far as the function does not need its number.
+    size varies is symbolic from then on, unless the function needs it as a number.
 
     Parameters
     ----------

@@ -1,11 +1,11 @@
-"""Convolutions with what is before or after them.
+"""Fusions of convolutions with the ops before or after them.
 
     conv(pad x)  with zeros, in spatial dimensions     ->  conv x, with larger pads
     conv(batch_norm x, w, b)  without pads             ->  conv x w' b'
     conv1x1(conv x w b) v c                            ->  conv x (v w) (v b + c)
 
-The last two compute their weights from constants. Results differ by rounding. Two convolutions in
-one take more operations if there are few channels between them, so that their costs are compared.
+The last two compute their weights from constants. Results differ by rounding. If there are few
+channels between two convolutions, their fusion takes more operations, so the costs are compared.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def _constant(name: str) -> AnyValue:
 
 
 def _is_of_zeros(pad: PadOp) -> bool:
-    """Return whether a padding adds zeros in spatial dimensions only, by known numbers."""
+    """Return whether an `nn.pad` adds zeros in spatial dimensions only, and its sizes are known
+    numbers."""
     low, high = pad.settings["low"], pad.settings["high"]
     sizes = all(isinstance(size, int) for size in (*low, *high))
     is_spatial = sizes and not any((*low[:2], *high[:2]))
@@ -122,8 +123,8 @@ def _plus(m: Match, value: SSAValue, other: SSAValue | None) -> SSAValue:
 def _with_weights(
     m: Match, name: str, weights: Sequence[SSAValue], settings: Mapping[str, PyValue]
 ) -> NnOp | None:
-    """Return a convolution of x with the settings of one of the match; None if a weight is not
-    finite."""
+    """Return a convolution of x with new weights, and the settings of the convolution ``name`` in
+    the match; None if a weight is not finite."""
     if not all(map(m.is_finite, weights)):
         return None
     return m.make(ConvOp, m["x"], *weights, **{**m.op(name).settings, **settings})

@@ -10,10 +10,11 @@
 
 The reshapes around a product are dropped if the result has the shape of x except for the last
 dimension. A transpose must swap the last two axes, and all its uses must be second operands of
-products. With other uses it is computed anyway, and reading it costs nothing.
+products. With other uses, the transpose is computed anyway, and reading its result costs nothing
+extra.
 
-In the last two rules, the weights are constants. Two or three products of one operand become one,
-if the copies of the slices cost less than reading the operand again.
+In the last two rules, the weights are constants. Two or three products that share an operand are
+merged if copying the slices costs less than reading the operand again.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ def _is_weight(value: SSAValue) -> bool:
 
 
 _KINDS = {MatmulOp: (), FcOp: ("b",)}
-"""Products with a matrix, and the names of their further operands."""
+"""Ops that multiply by a matrix, and the names of their operands besides x and the matrix."""
 
 
 def _scaled(kind: type[NnOp], *others: str) -> Pattern:
@@ -140,8 +141,8 @@ def _scaled(kind: type[NnOp], *others: str) -> Pattern:
 
 
 def _scale(m: Match, *others: SSAValue) -> NnOp | None:
-    """Return the product with scaled weights; None if there is no scale, or if one is not
-    finite."""
+    """Return the product with scaled weights; None if there is no scale, or if a scaled weight is
+    not finite."""
     factor, x, w = m.number("c"), m["x"], m["w"]
     if factor == 1 or shape_of(x) != shape_of(m.root.operands[0]) or not is_normal(factor, x):
         return None
@@ -152,7 +153,7 @@ def _scale(m: Match, *others: SSAValue) -> NnOp | None:
 
 
 def _together(kind: type[NnOp], others: Sequence[str], count: int) -> Pattern:
-    """Return the pattern of several products of one operand."""
+    """Return the pattern that merges ``count`` products that share an operand."""
     roots = [
         op(
             kind,
@@ -166,7 +167,7 @@ def _together(kind: type[NnOp], others: Sequence[str], count: int) -> Pattern:
 
 
 def _join(m: Match) -> list[SSAValue] | None:
-    """Return slices of one product; None if the products have other properties."""
+    """Return slices of one merged product; None if the properties of the products differ."""
     first, *rest = m.roots
     if any(root.settings != first.settings for root in rest):
         return None
@@ -179,7 +180,7 @@ def _join(m: Match) -> list[SSAValue] | None:
 
 
 def _slices(m: Match, product: SSAValue) -> Iterator[SSAValue]:
-    """Yield the part of each root's result in a product of all."""
+    """Yield the slice of the merged product for each root."""
     start: Size = 0
     for root in m.roots:
         sizes = shape_of(root.results[0])

@@ -76,7 +76,8 @@ def _is_read_by(op: NnOp, ops: set[NnOp]) -> bool:
 
 
 def _readers(found: Found, distance: int) -> Sequence[NnOp]:
-    """Return the ops that read bound values through at most this many ops, themselves included."""
+    """Return the ops that read bound values directly or through other ops, over at most
+    ``distance`` ops."""
     readers: dict[NnOp, None] = {}
     values = list(dict.fromkeys(found.values.values()))
     for _ in range(distance):
@@ -108,8 +109,8 @@ class Matcher:
     ) -> Iterator[tuple[Sequence[NnOp], Found]]:
         """Yield the ops whose results match several roots, with the bindings.
 
-        ``ops`` match the first roots already. An op that matches a further root reads a value that
-        is bound, directly or through other ops of the root.
+        ``ops`` already match the first roots. An op can match a further root only if it reads a
+        bound value, directly or through other ops of the root's expression.
         """
         if len(ops) == len(roots):
             yield ops, found

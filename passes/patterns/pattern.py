@@ -88,7 +88,7 @@ class Match:
         return self.make(ReshapeOp, value, shape=tuple(shape)).res
 
     def is_finite(self, value: SSAValue) -> bool:
-        """Return whether the elements of a constant are finite; True if they are unknown."""
+        """Return whether all elements of a constant are finite; True if they are unknown."""
         array = constant_value(value, self.weights)
         return array is None or bool(np.isfinite(widened(array)).all())
 
@@ -117,14 +117,14 @@ read a value that the match consumes.
 """
 
 Judge = Callable[["Replacement"], bool]
-"""A function that decides whether a valid replacement is made."""
+"""A function that decides whether to apply a valid replacement."""
 
 MAX_TRIES = 64
-"""A safety limit on the matches of one pattern that are tried at one op."""
+"""The largest number of matches of one pattern that are tried at one op."""
 
 
 def accept(replacement: Replacement) -> bool:
-    """Return True, as a judge does that makes every replacement."""
+    """Accept every replacement."""
     return True
 
 
@@ -138,11 +138,11 @@ class Replacement:
     values: Sequence[SSAValue]
     """The new value for each root."""
     gone: Sequence[NnOp]
-    """The ops that the new ones replace, operands first."""
+    """The ops that are erased, operands first."""
 
     @property
     def made(self) -> Sequence[NnOp]:
-        """The new ops, which are in no block yet."""
+        """The new ops that are not in a block yet."""
         return self.match.made
 
     def apply(self, rewriter: PatternRewriter, moved: Sequence[Operation]) -> None:
@@ -166,15 +166,15 @@ class Replacement:
 class Pattern(RewritePattern):
     """A pattern: the ops of each match of its roots are replaced by the result of ``rewrite``.
 
-    It is a pattern of xDSL, which knows the numbers of splats. Those of weights need the store, as
-    in ``pattern.reading(weights)``.
+    The class is a pattern of xDSL. It reads the numbers of splats; to read the numbers of weights
+    it needs their store: ``pattern.reading(weights)``.
     """
 
     name: str
     root: Node
     rewrite: Rewrite
     gain: Gain = "likely"
-    """Whether the new ops cost less than the old ones. If that is `open`, the pipeline estimates it
+    """Whether the new ops cost less than the old ones. If `open`, the pipeline compares the costs
     for each match."""
     others: tuple[Node, ...] = ()
     """Further roots, whose results are replaced together with that of ``root``. Each shares a value
@@ -201,8 +201,8 @@ class Pattern(RewritePattern):
     def apply(
         self, op: NnOp, rewriter: PatternRewriter, judge: Judge = accept
     ) -> Sequence[SSAValue]:
-        """Replace the first match whose root is an op. Returns the new values; none if there is no
-        match, or if the judge refuses it."""
+        """Replace the first match whose root is ``op``. Returns the new values; empty if there is
+        no match, or if the judge rejects it."""
         for roots, found in islice(self._matches(op), MAX_TRIES):
             replacement = self._replacement(roots, found)
             if replacement is None:
@@ -222,7 +222,7 @@ class Pattern(RewritePattern):
             yield from matcher.together(roots, (op,), found)
 
     def _replacement(self, roots: Sequence[NnOp], found: Found) -> Replacement | None:
-        """Return the replacement of a match; None if it is not valid. Its ops are then erased."""
+        """Return the replacement of a match. If it is not valid, erase its ops and return None."""
         consumed = found.consumed(roots)
         if consumed is None:
             return None
@@ -230,7 +230,8 @@ class Pattern(RewritePattern):
         match = Match(roots, found, next(named, None), self.weights)
         result = self.rewrite(match)
         values = result.results[:1] if isinstance(result, NnOp) else result
-        # The ops are asked for anew, as new ops read values of the match, whose producers stay.
+        # Compute the consumed ops after the rewrite: new ops may read values of the match, whose
+        # producers stay.
         gone = None if values is None or match.is_reread else found.consumed(roots)
         if values is None or gone is None or not _fit(values, roots, gone):
             _discard(match.made)
@@ -239,7 +240,8 @@ class Pattern(RewritePattern):
 
 
 def _fit(values: Sequence[SSAValue], roots: Sequence[NnOp], gone: Collection[NnOp]) -> bool:
-    """Return whether the new values have the types of the roots' results, and stay."""
+    """Return whether the new values have the types of the roots' results, and none comes from an op
+    in ``gone``."""
     types = [root.results[0].type for root in roots]
     return [value.type for value in values] == types and all(v.owner not in gone for v in values)
 

@@ -1,4 +1,4 @@
-"""The order of ops in a block, for replacements of ops by others."""
+"""The order of ops in a block, which determines where replacements are inserted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def first_of(ops: Sequence[Operation]) -> Operation:
 
 
 def in_order(roots: Iterable[NnOp], ops: Collection[NnOp]) -> list[NnOp]:
-    """Return roots and those of ``ops`` that they depend on, operands first."""
+    """Return the roots and the ops among ``ops`` that they depend on, operands first."""
     order: dict[NnOp, None] = {}
 
     def visit(op: NnOp) -> None:
@@ -32,9 +32,9 @@ def in_order(roots: Iterable[NnOp], ops: Collection[NnOp]) -> list[NnOp]:
 
 
 def producers_after(roots: Sequence[NnOp], readers: Sequence[NnOp]) -> Sequence[Operation] | None:
-    """Return the ops after the first root that ``readers``, which are in no block, depend on;
-    operands first. None if they cannot move before that root: an op depends on a root or has an
-    effect."""
+    """Return the ops after the first root on which ``readers`` depend, operands first. ``readers``
+    are not in a block yet. None if the ops cannot move before the first root, because one of them
+    depends on a root or has an effect."""
     between = _between(roots)
     order: dict[Operation, None] = {}
     pending = [value.owner for op in reversed(readers) for value in reversed(op.operands)]
@@ -54,7 +54,7 @@ def producers_after(roots: Sequence[NnOp], readers: Sequence[NnOp]) -> Sequence[
 
 
 def _between(roots: Sequence[NnOp]) -> set[Operation]:
-    """Return the ops from the first root to the last one; none if there is only one root."""
+    """Return the ops from the first root to the last one; empty if there is only one root."""
     found: set[Operation] = set()
     op: Operation | None = first_of(roots) if len(roots) > 1 else None
     while op is not None and not found.issuperset(roots):

@@ -1,10 +1,10 @@
-"""Mixed precision by lists: ops whose floats are stored in one precision, by name.
+"""Mixed precision by lists of the names of ops whose floats are stored in a precision.
 
     autocast={"f32": ["nn.exp"]}  ->  the pin `any/f32` of each nn.exp that has no other pin
 
-A device has lists of its own (``kernels/devices.py``), which apply where its requested places name
-a narrow float beside a wide one. Lists of the user follow; the last list that names an op counts.
-An op whose floats have other arithmetic than the precision, such as one of f64, is left alone.
+A device has default lists (``kernels/devices.py``), which apply if its requested places name both a
+narrow and a wide float. The user's lists follow them; the last list that names an op applies. Ops
+are skipped if the arithmetic of their floats is not that of the precision, such as ops on f64.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tessella.support.elements import ELEMENTS
 
 
 def set_autocast(ops: Sequence[NnOp], places: Sequence[PlaceAttr], rows: Sequence[str]) -> None:
-    """Pin ops without pins to the precisions that lists give them: those of the devices of
+    """Pin ops without pins to the precisions in the lists: first the lists of the devices of
     ``places``, then ``rows`` such as `nn.exp=any/f32`.
 
     Raises OptionError for a row that names neither an op of the dialect nor a node.
@@ -49,7 +49,8 @@ def _check_names(ops: Sequence[NnOp], rows: Iterable[str]) -> None:
 
 
 def _has_arithmetic(op: NnOp, precision: str) -> bool:
-    """Return whether an op reads floats, all with the arithmetic of a precision."""
+    """Return whether an op reads floats, and all of them are computed in the arithmetic of
+    ``precision``."""
     found = elements_of(op)
     if found is None or not found.floats_read or op.has_trait(RunsFunction):
         return False
@@ -58,7 +59,7 @@ def _has_arithmetic(op: NnOp, precision: str) -> bool:
 
 
 def _rows_of_devices(places: Sequence[PlaceAttr]) -> Iterator[str]:
-    """Yield the rows of the devices whose places name a narrow float beside a wide one."""
+    """Yield the rows of the devices whose places name both a narrow and a wide float."""
     named: dict[str, list[str]] = {}
     for place in requested(places):
         named.setdefault(place.device.data, []).append(place.precision.data)

@@ -97,8 +97,8 @@ class ProblemBuilder:
         return self._problem(options)
 
     def build_alone(self, options: Mapping[NnOp, Sequence[Candidate]]) -> SelectionProblem:
-        """Return the problem of ops outside any function, whose operands are wherever they are
-        wanted, and whose results may be anywhere."""
+        """Return the selection problem of ops outside any function. Their operands are available at
+        every place, and their results may be at any place."""
         self._ops(options)
         return self._problem(options)
 

@@ -24,8 +24,8 @@ def pick_by_grade(
     places: Sequence[PlaceAttr],
     arguments: Mapping[SSAValue, PlaceAttr],
 ) -> dict[NnOp, Candidate]:
-    """Return the candidate of each op with the highest score; ``places`` are results of
-    ``valid_place``, ``arguments`` the places of the function's arguments."""
+    """Return the candidate of each op with the highest score. ``places`` are results of
+    ``valid_place``; ``arguments`` maps the function's arguments to their places."""
     layouts = {x: place.layout for x, place in arguments.items() if place.layout != NCHW}
     chosen: dict[NnOp, Candidate] = {}
     for op, entry in found.items():

@@ -1,4 +1,4 @@
-"""The warning of ops that run on another device than the requested one, which has no kernel."""
+"""The warning about ops that run on a fallback device, because the requested one has no kernel."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tessella.passes.pick.candidates import HOST, Candidate
 from tessella.support.logs import warning
 
 _TOLD: set[tuple[str, str, str]] = set()
-"""The falls that this process has warned of: the requested devices, the op and the device that it
-fell to."""
+"""The fallbacks that this process has warned of: the requested devices, the op, and the device that
+ran it."""
 
 
 def tell_falls(chosen: Mapping[NnOp, Candidate], places: Iterable[PlaceAttr]) -> None:
-    """Warn of ops that fell from a device to a CPU or to NumPy, each kind of op once.
+    """Warn of ops that fell back from a device to a CPU or to NumPy, once for each kind of op.
 
-    Falls from a CPU to NumPy count by their time: the driver warns of them.
+    Fallbacks from a CPU to NumPy are not reported here: the driver warns if they take much time.
     """
     named = dict.fromkeys(place.device.data for place in places)
     devices = ", ".join(device for device in named if device not in (*CPUS, HOST, "any"))
@@ -37,6 +37,6 @@ def tell_falls(chosen: Mapping[NnOp, Candidate], places: Iterable[PlaceAttr]) ->
         warning(
             "compile",
             "%s has no kernel for some ops, which run elsewhere: %s. `tessella explain --why` "
-            'tells why, op by op; fallback="error" refuses them. (Each kind of op is told once.)',
+            'gives the reasons; fallback="error" rejects them. (Each kind of op is reported once.)',
             *(devices, ", ".join(texts)),
         )

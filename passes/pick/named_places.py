@@ -1,9 +1,9 @@
-"""Lists of places by name: those of ``choices.PLACES``, and those of plugins.
+"""Lists of places by name, from ``choices.PLACES`` and from plugins.
 
     mobile, for x86  ->  x86/f16/nhwc, x86/f16, x86/f32/nhwc, x86/f32, x86, host
 
 The device `cpu` in a list stands for the CPU of the target. An entry point of the group
-`tessella.places` is a list of a plugin: a sequence of texts, under its name.
+`tessella.places` names a plugin's list, which is a sequence of strings.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from tessella.support.plugins import Plugin, plugins
 
 
 def named_places(name: str, arch: str) -> tuple[str, ...]:
-    """Return the places of a list for a CPU. Raises OptionError for an unknown name, and
-    PluginError."""
+    """Return the places of the list with a name, for a CPU. Raises OptionError for an unknown name,
+    and PluginError for an invalid list of a plugin."""
     known = _lists()
     if name not in known:
         raise OptionError(
@@ -34,8 +34,8 @@ def named_places(name: str, arch: str) -> tuple[str, ...]:
 
 
 def expanded(places: Iterable[str], arch: str) -> tuple[str, ...]:
-    """Return places with each name of a list replaced by the places of the list. Raises
-    OptionError for what is neither."""
+    """Return the places, with each name of a list replaced by the places of that list. Raises
+    OptionError for a string that is neither a place nor such a name."""
     return tuple(each for text in places for each in _expanded(text, arch))
 
 
@@ -49,11 +49,11 @@ def _expanded(text: str, arch: str) -> Iterator[str]:
 
 
 def _lists() -> Mapping[str, Sequence[str] | Plugin]:
-    """Return all lists by name. Raises PluginError for a name that is there already."""
+    """Return all lists by name. Raises PluginError for a name that already exists."""
     found: dict[str, Sequence[str] | Plugin] = dict(PLACES)
     for plugin in plugins(PLUGGED):
         if plugin.name in found or plugin.name in known_devices():
-            raise plugin.error(f"the list of places {plugin.name!r} is there already")
+            raise plugin.error(f"the list of places {plugin.name!r} already exists")
         found[plugin.name] = plugin
     return found
 
@@ -65,7 +65,7 @@ def _plugged(plugin: Plugin, arch: str) -> Sequence[str]:
     listed = cast(Sequence[object], places) if is_list else ()
     texts = [text for text in listed if isinstance(text, str)]
     if not texts or len(texts) != len(listed):
-        raise plugin.error("no list of places", expected="a sequence of texts", found=repr(places))
+        raise plugin.error("not a list of places", expected="a list of strings", found=repr(places))
     try:
         list(map(parse_place, at_cpu(texts, arch)))
     except OptionError as error:

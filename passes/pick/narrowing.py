@@ -1,14 +1,16 @@
-"""The rule for which ops of a function may be narrowed: run on floats of fewer bits than they have,
-because a requested place names these, although another place takes the floats unchanged.
+"""The rule for which ops of a function may be narrowed. A narrowed op runs on floats with fewer
+bits than the model has, because a requested place names them, although another requested place
+accepts the floats unchanged.
 
 Ops that sum products may be narrowed: their sums stay wide, and they take most of the time. Ops
 that carry values from one product to the next may be narrowed too: elementwise ops, ops that move
-elements, and maxima. All others keep their precision: norms, softmax and sums, ops on the inputs
-before the first product, and ops after the last one. Sums have the arithmetic of the wide element.
+elements, and maxima. All other ops keep their precision: norms, softmax and sums, ops on the inputs
+before the first product, and ops after the last product. Sums are computed in the arithmetic of the
+wide element.
 
-An element of the same range, as bf16 has that of f32, loses no number of ordinary size. An element
-of a smaller range, such as f16, is a candidate only if its place is listed before all places that
-take the floats unchanged.
+Narrowing to an element of the same range, such as f32 to bf16, does not overflow. An element of a
+smaller range, such as f16, is a candidate only if its place is listed before all places that accept
+the floats unchanged.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ from tessella.support.elements import ELEMENTS
 
 
 def narrowed(precision: str, floats: Collection[str]) -> bool:
-    """Return whether a precision stores all these floats in fewer bits, and its arithmetic is
-    theirs."""
+    """Return whether a precision stores all these floats in fewer bits and computes in the same
+    arithmetic as they do."""
     to = ELEMENTS[precision]
     return all(
         to.bits < own.bits and to.arithmetic == own.name
@@ -41,7 +43,7 @@ def narrowed(precision: str, floats: Collection[str]) -> bool:
 
 
 def keeps_range(precision: str, floats: Collection[str]) -> bool:
-    """Return whether a precision has the range of all these floats."""
+    """Return whether a precision covers the range of all these floats."""
     exponent = ELEMENTS[precision].exponent
     return all(ELEMENTS[name].exponent == exponent for name in floats)
 

@@ -1,10 +1,11 @@
-"""Pins: requirements of single ops, which a user states by hand.
+"""Pins: a user's requirements for single ops.
 
     %y = nn.conv %x, %w {node = "Conv_12", pin = "x86/f32/nchw,kernel=conv"} : ..
 
-A pin is a place, a kernel, or both. A place without a device, such as `any/f32`, takes its open
-parts from the requested places. A pin applies to the ops of a name: of a node, of an op
-(`nn.softmax`), or of a pattern of nodes (`Conv_*`). The attribute ``pin`` of an op records it.
+A pin is a place, a kernel, or both. If the place has no device, as in `any/f32`, its `any` parts
+come from the requested places. A pin applies to the ops with a name: the name of a node or an op
+(`nn.softmax`), or a pattern of node names (`Conv_*`). The attribute ``pin`` of an op records its
+pin.
 """
 
 from __future__ import annotations
@@ -41,15 +42,16 @@ class Pin:
 
 
 def ops_named(ops: Iterable[NnOp], name: str) -> list[NnOp]:
-    """Return the ops with a name: of a node or of an op, or a pattern of node names."""
+    """Return the ops to which a name applies: the name of a node or an op, or a pattern of node
+    names."""
     return [op for op in ops if name in (op.name, op.node) or fnmatchcase(op.node, name)]
 
 
 def no_such_name(
     ops: Iterable[NnOp], name: str, where: str, further: Iterable[str] = ()
 ) -> OptionError:
-    """Return the error for a name that neither an op nor a node has; ``further`` are other names
-    that are known."""
+    """Return the error for a name that neither an op nor a node has. ``further`` lists other valid
+    names, which the hint may suggest."""
     known = dict.fromkeys(each for op in ops for each in (op.node, op.name))
     return OptionError(
         f"no op has the name {name!r}",

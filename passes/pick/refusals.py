@@ -1,4 +1,4 @@
-"""The record of fusions that were possible in a function, but not made."""
+"""The record of fusions that were possible in a function but rejected."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xdsl.dialects.func import FuncOp
 from tessella.runtime.explain_types import RefusedFusion
 
 REFUSED = "nn.refused"
-"""The attribute of a function that lists the fusions that were possible, but not made."""
+"""The attribute of a function that lists the fusions that were possible but rejected."""
 
 
 def record_refusals(function: FuncOp, refusals: Sequence[RefusedFusion]) -> None:
@@ -28,7 +28,7 @@ def _record(refusal: RefusedFusion) -> DictionaryAttr:
 
 
 def refusals_of(function: FuncOp) -> list[RefusedFusion]:
-    """Return the fusions that were possible in a function, but not made."""
+    """Return the fusions that were possible in a function but rejected."""
     listed = function.attributes.get(REFUSED)
     records = listed if isinstance(listed, ArrayAttr) else ()
     return [_refusal(record) for record in records if isinstance(record, DictionaryAttr)]

@@ -32,8 +32,9 @@ def scratch_kernel(key: CostKey, op: NnOp, kernel: Kernel, place: PlaceAttr) -> 
 
 
 def scratch_group(ops: Sequence[tuple[NnOp, Kernel, PlaceAttr]]) -> KernelOp:
-    """Return the kernel of ops that run as one, operands first, each with its kernel and place. Its
-    results are those that no op of the group reads."""
+    """Return a scratch kernel for ops that run as one kernel. ``ops`` lists them, operands first,
+    each with its kernel and place. The results of the scratch kernel are the values that no op of
+    the group reads."""
     group, known = _Scratch(), dict[SSAValue, SSAValue]()
     for op, kernel, place in ops:
         scratch = picked_op(exact_key(op), op, kernel, place, known)
@@ -47,7 +48,8 @@ class _Scratch(GroupLowering):
     """Lowers an op outside any program."""
 
     def add(self, op: NnOp) -> None:
-        """Lower an op. Operands that no op before it computes become arguments."""
+        """Lower an op into the scratch kernel. Operands that no earlier op computes become
+        arguments."""
         for value in op.operands:
             if value not in self.values:
                 self.values[value] = self.argument(value)
@@ -95,9 +97,10 @@ def picked_op(
     place: PlaceAttr,
     known: dict[SSAValue, SSAValue] | None = None,
 ) -> NnOp:
-    """Return an op with the key and a picked kernel, on tensors at the kernel's places.
+    """Return an op that has this cost key and runs a picked kernel, on tensors at the kernel's
+    places.
 
-    ``known`` has tensors for operands; those of the other operands are added.
+    ``known`` maps operands to tensors; tensors for missing operands are added to it.
     """
     device, precision = place.device.data, place.precision.data
     wants = kernel.wants(op, device, place.layout, precision if precision in FLOATS else None)

@@ -1,4 +1,4 @@
-"""The estimated seconds of a few ops together, outside any function."""
+"""The estimated time of a few ops together, outside any function."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ Group = Sequence[NnOp]
 
 
 def seconds_together(options: Mapping[NnOp, Sequence[Candidate]], prices: Prices) -> float:
-    """Return the least cost of ops, operands first, with the conversions between them.
+    """Return the least cost of the ops in seconds, including the conversions between them.
+    ``options`` lists the ops, operands first.
 
     Elementwise ops that join their producer are estimated with it, as one kernel.
     """
@@ -41,7 +42,7 @@ def _groups(
     options: Mapping[NnOp, Sequence[Candidate]],
     chosen: Mapping[NnOp, Candidate],
 ) -> Sequence[Group]:
-    """Return the ops that run as one kernel, for each kernel."""
+    """Return the groups of ops that run as one kernel each."""
     groups: dict[NnOp, list[NnOp]] = {}
     for op in options:
         producer = builder.joined(op, options)

@@ -66,7 +66,8 @@ def _copy(op: NnOp, of: Numbers, operands: Sequence[SSAValue] | None = None) -> 
 
 
 def usual_ops(ops: Sequence[NnOp], constants: Container[NnOp]) -> list[NnOp]:
-    """Return copies of ops, operands first, with usual numbers for symbols, outside any program.
+    """Return copies of ops outside any program, operands first, with usual numbers in place of
+    symbols.
 
     Ops in ``constants`` are not copied: a weight stands for each of their results.
     """

@@ -67,7 +67,7 @@ PRESETS = {
 }
 """PlaidML 0.x's settings (``plaidml/configs/experimental.json``; ``cpu``: ``tile/hal/cpu``).
 
-`article`: those of its article on kernel generation, as far as the log there determines them.
+`article`: the settings that follow from the log in PlaidML's article on kernel generation.
 `mali-t760`: PlaidML's goals for unnamed OpenCL devices, with 8 compute units.
 """
 

@@ -124,7 +124,7 @@ def roi_align(
 
 def _check_images(x: Array, batches: Array) -> None:
     if ((batches < 0) | (batches >= len(x))).any():
-        raise ExecutionError("a region is of an image that is not there", found=str(batches))
+        raise ExecutionError("a region refers to an image that does not exist", found=str(batches))
 
 
 @kernel("max_roi_pool")
@@ -147,7 +147,7 @@ def max_roi_pool(
 
 
 def _rounded(x: Array) -> Array:
-    """Return whole numbers near to numbers, halves away from zero."""
+    """Return numbers rounded to the nearest integer, halves away from zero."""
     whole = np.trunc(x)
     return whole + np.copysign(np.abs(x - whole) >= 0.5, x).astype(x.dtype)
 

@@ -1,4 +1,4 @@
-"""Models in Ray: the class that `ray.data.Dataset.map_batches` calls.
+"""Models in Ray: a class for `ray.data.Dataset.map_batches`.
 
 data.map_batches(tessella.ray.Predictor, fn_constructor_args=("model.tsl",), concurrency=8)
 """

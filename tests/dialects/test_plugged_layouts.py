@@ -1,4 +1,4 @@
-"""Elements and layouts of plugins: their rows, and what is wrong with them."""
+"""Elements and layouts of plugins, and errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ def test_a_layout_that_splits(install: Installer) -> None:
 @pytest.mark.parametrize(
     "name, body, message",
     [
-        ("nhwc", "[]", "'nhwc' is there already"),
-        ("nchw4c", "[]", "'nchw4c' is there already"),
-        ("a-b", "[]", "letters, digits and underscores"),
-        ("mine", "[Piece(0)]", "no memory order"),
-        ("mine", "[Piece(d, 2) for d in range(rank)]", "no memory order"),
+        ("nhwc", "[]", "'nhwc' already exists"),
+        ("nchw4c", "[]", "'nchw4c' already exists"),
+        ("a-b", "[]", "letters, digits, underscores"),
+        ("mine", "[Piece(0)]", "not a memory order"),
+        ("mine", "[Piece(d, 2) for d in range(rank)]", "not a memory order"),
         ("mine", "1 // 0", "ZeroDivisionError"),
     ],
 )
@@ -102,7 +102,7 @@ def test_an_element_that_mlir_lacks(install: Installer) -> None:
     [
         ("1", "no such element"),
         (ROW.replace("'e4', 4", "'e5', 4"), "no such element"),
-        (ROW.replace("'i4', 'e4'", "'i4', 'int4'"), "is there already"),
+        (ROW.replace("'i4', 'e4'", "'i4', 'int4'"), "already exists"),
         (ROW.replace("4, 'signed'", "3, 'signed'"), "1, 2, 4 or 8 bits"),
         (ROW.replace("'signed'", "'string'"), "a float or an integer"),
         (ROW.replace("'signed'", "'float'"), "an exponent"),

@@ -169,7 +169,7 @@ def build(folder: Path, *files: str, compiler: Sequence[str] = ()) -> None:
     ],
 )
 def test_models_compute_the_same_bits(name: str, weights: str, tmp_path: Path) -> None:
-    """On one thread, and on threads of the program."""
+    """The C program gives the bits of the model in Python, on one thread and on several."""
     model = load_model(name)
     feeds = random_inputs(model)
     compiled = tessella.compile(model, threads=1)

@@ -1,4 +1,4 @@
-"""`examples/device`: a device in another process, in a network that the CPU runs the rest of."""
+"""`examples/device`: a device in another process runs part of a network, the CPU the rest."""
 
 from __future__ import annotations
 

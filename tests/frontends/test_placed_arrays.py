@@ -38,7 +38,8 @@ def conversions(module: ModuleOp) -> list[str]:
 
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The conversions of all programs that are compiled from now on, and those outside programs."""
+    """A list to which all conversions are added: those in compiled programs, and those of
+    arrays."""
     result: list[str] = []
 
     def compiled(graph: Graph, options: CheckedOptions) -> Built:
@@ -169,14 +170,14 @@ def test_stages_and_files(tmp_path: Any) -> None:
 @pytest.mark.parametrize(
     "error, message, value, place",
     [
-        (InputError, "takes an array", "text", "any"),
-        (InputError, "takes an array", object(), "any"),
+        (InputError, "requires an array", "text", "any"),
+        (InputError, "requires an array", object(), "any"),
         (OptionError, "unknown part 'gpu'", X, "gpu"),
-        (OptionError, f"lives on {CPU} or host", X, "opencl"),
-        (OptionError, "of f32 stays f32", X, "any/i8"),
-        (OptionError, "of i64 stays i64", [1], "any/f32"),
+        (OptionError, f"the device {CPU} or host", X, "opencl"),
+        (OptionError, "the precision f32 of the array", X, "any/i8"),
+        (OptionError, "the precision i64 of the array", [1], "any/f32"),
         (OptionError, "memory order", X, "any/any/image"),
-        (OptionError, "f32 on host is row-major", X, "host/f32/nhwc"),
+        (OptionError, "row-major memory for f32 on host", X, "host/f32/nhwc"),
         (OptionError, "row-major", X, "any/f8E4M3FN/nhwc"),
         (OptionError, "a place is a text", X, None),
     ],

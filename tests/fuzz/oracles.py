@@ -30,7 +30,7 @@ def node_model(
 
 
 class WideNode:
-    """A node by ``onnx.reference``, on float64 in the place of all floats."""
+    """An oracle that runs one node with ``onnx.reference``, and computes all floats in float64."""
 
     def __init__(self, node: onnx.NodeProto, opset: int) -> None:
         made = onnx.NodeProto()

@@ -58,7 +58,8 @@ def binary(s: Sketch) -> None:
 
 
 def where(s: Sketch) -> None:
-    """The condition is computed: on floats that are not exact, the choice must not matter."""
+    """Add a comparison, and an op that selects by it. For inexact floats, both choices are
+    close."""
     x = s.pick()
     if x is None:
         return

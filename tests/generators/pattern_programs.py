@@ -55,7 +55,8 @@ def _array(random: Random, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Arra
 
 
 def spelled(random: Random, arrays: Mapping[str, Array], *patterns: Sequence[Node]) -> Graph:
-    """A program of the roots of patterns, one after the other. Raises Unsuited where it cannot be.
+    """A program that computes the roots of patterns, one after the other. Raises Unsuited if there
+    is no such program.
 
     Some of its inputs are weights, too.
     """
@@ -256,7 +257,7 @@ PARAMETERS: Mapping[type[NnOp], Callable[[tuple[int, ...]], Shapes]] = {
     nn.ConvOp: _filters,
     nn.BatchNormOp: lambda x: [x[1:2]] * 4,
 }
-"""The shapes of further operands, by the shape of the first one."""
+"""Functions that return the shapes of further operands, given the shape of the first one."""
 
 SETTINGS: Mapping[type[NnOp], Settings] = {
     nn.MatmulOp: _flag("transpose_b"),

@@ -220,7 +220,7 @@ def _pooled(feeds: dict[str, Array], scale: float, *sizes: int, opset: int = 16)
 
 
 def _numbered(feeds: dict[str, Array]) -> dict[str, Array]:
-    """The operands of a MaxRoiPool, of those of a RoiAlign."""
+    """The operands of a MaxRoiPool that correspond to the operands of a RoiAlign."""
     first = feeds["batches"][:, None].astype(np.float32)
     return {"x": feeds["x"], "rois": np.concatenate([first, feeds["rois"]], 1)}
 
@@ -241,7 +241,8 @@ def test_maxima_of_regions(scale: float, sizes: tuple[int, int]) -> None:
 
 
 def test_maxima_of_special_regions() -> None:
-    """A region that is beyond all numbers, or is no number, has the pixels that are inside."""
+    """A region with infinite ends covers the pixels inside the image; a region with NaN covers
+    none."""
     x = np.arange(24, dtype=np.float32).reshape(1, 1, 4, 6)
     x[0, 0, 3] = -np.inf, -np.inf, np.nan, -1, 0, -0.0
     big = np.finfo(np.float32).max

@@ -1,5 +1,5 @@
-"""Each op with a symbol that begins at 0 for one of its sizes: native code agrees with the NumPy
-kernels for the sizes 0 and 1 as for any other."""
+"""Each op with a symbol, whose range begins at 0, for one of its sizes: native code agrees with the
+NumPy kernels, also for the sizes 0 and 1."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ DIFFERENT = {
     "topk": "more elements than the axis has",
     "tree_ensemble": "no features, or no trees",
 }
-"""Ops that are an error, or another program, for some size that is 0 or 1."""
+"""Ops that raise an error or need another program if some size is 0 or 1, with the reason."""
 
 
 def cases() -> Iterator[tuple[str, int]]:

@@ -21,14 +21,15 @@ from tests.native import FixedSource
 Array = npt.NDArray[Any]
 
 TESTED = [name for name in NATIVE if ELEMENTS[name].is_float or name in ("i8", "u8")]
-"""The floats, and integers whose ends are usual: `test_every_element.py` draws all of a range."""
+"""The floats and the 8-bit integers. For other integers, `test_every_element.py` draws the whole
+range."""
 WEIGHTED = (nn.ConvOp, nn.ConvTransposeOp, nn.PackedMatmulOp)
 """Ops whose weights stay finite here: docs/operators.md says what others give."""
 
 
 def ends_of(element: str) -> list[float]:
-    """Return the special values of an element. Numbers near to the largest float are left out, as
-    sums of them overflow in one order and not in another."""
+    """Return the special values of an element. Numbers near the largest float are omitted: whether
+    their sums overflow depends on the order of the terms."""
     if ELEMENTS[element].is_float:
         least = {"f16": 3e-7, "f64": 5e-320}.get(element, 1e-40)
         return [np.nan, np.inf, -np.inf, -0.0, 0.0, least, -least]
@@ -58,7 +59,7 @@ def special(program: Program) -> dict[str, Array]:
 
 
 def _is_of(array: Array, element: str) -> bool:
-    """Return whether an array has an element."""
+    """Return whether an array has the dtype of an element."""
     return array.dtype == DTYPES[element]
 
 

@@ -101,7 +101,7 @@ def test_causal_attention_in_any_steps(
 
 
 def stencils(a: Array) -> Array:
-    """Each reads neighbours of what the one before it has made."""
+    """Apply a stencil three times; each application reads neighbours in the previous result."""
     for _ in range(3):
         middle = a[1:-1, 1:-1]
         around = a[2:, 1:-1] + a[:-2, 1:-1] + a[1:-1, 2:] + a[1:-1, :-2]

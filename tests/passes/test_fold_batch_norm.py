@@ -88,7 +88,7 @@ def fold(make: Callable[[GraphBuilder], SSAValue], **inputs: Array) -> Graph:
 
 
 def computing(graph: Graph) -> list[str]:
-    """The names of the ops that are no constants."""
+    """The names of the ops that are not constants."""
     return [name for name in names(graph) if name not in ("weight", "splat")]
 
 

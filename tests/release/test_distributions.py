@@ -35,7 +35,7 @@ def site(distributions: tuple[Path, Path], tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what the programs of environments read."""
+    """A folder with the files that the programs of environments read."""
     folder = tmp_path_factory.mktemp("work")
     fresh.files(folder)
     tessella.compile(folder / "digits.onnx", prepare=True).save(folder / "digits.tsl")
@@ -93,7 +93,7 @@ def test_each_extra_has_a_program() -> None:
 
 
 def link(environment: Path, site: Path, name: str) -> None:
-    """Install the wheel by links, with the packages here that its metadata leads to."""
+    """Install the wheel by symbolic links, with the installed packages on which it depends."""
     [packages] = (environment / "lib").glob("python*/site-packages")
     needed = [*requirements()] if name != fresh.NUMPY else []
     needed += requirements(name) if name in extras() else []

@@ -1,4 +1,4 @@
-"""The files in `.github`: they parse, and name what exists."""
+"""The files in `.github` parse, and the commands and files that they name exist."""
 
 from __future__ import annotations
 

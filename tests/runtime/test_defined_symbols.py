@@ -1,4 +1,4 @@
-"""Records of programs in which a step defines a symbol: what may depend on it, and where."""
+"""Records of programs in which a step defines a symbol: which fields may depend on it."""
 
 from __future__ import annotations
 

@@ -104,5 +104,5 @@ def test_a_device_that_is_missing(bare: BareDevice, monkeypatch: pytest.MonkeyPa
         device("bear")
     assert caught.value.hint == "did you mean 'bare'?"
     monkeypatch.setitem(BUILT_IN, "odd", Plugin("test", "odd", "tests.bare_device:LIMIT", DEVICES))
-    with pytest.raises(PluginError, match="no such device"):
+    with pytest.raises(PluginError, match="not a device"):
         device("odd")

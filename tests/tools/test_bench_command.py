@@ -111,7 +111,7 @@ def test_other_runtimes_read_onnx_alone(
 def test_all_documents_have_one_schema(
     path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A field has one name and one type in each of the documents that has it."""
+    """A field has the same name and type in all documents that contain it."""
     assert main(["report", path, "--json", "-o", str(tmp_path / "a.json")]) == 0
     report = json.loads((tmp_path / "a.json").read_text())
     capsys.readouterr()

@@ -66,7 +66,7 @@ def test_shares_of_workers_are_merged(
     assert {key.split()[0] for key in times(one)} == {"nn.conv"}
     assert len(times(one)) == 4
     assert shown.count("x86/f32/nhwc") == 2
-    # what is measured is not measured again
+    # measured times are not measured again
     assert main([*command, str(spread), "--engine", engine]) == 0
     assert "x86/f32" not in capsys.readouterr().out
 

@@ -1,1 +1,1 @@
-"""Models over the rows of a table, block by block, on several processes or machines."""
+"""Run models over the rows of a table, block by block, on several processes or machines."""

@@ -1,4 +1,4 @@
-"""Columns of Arrow tables as arrays, and arrays as columns."""
+"""Conversion of columns of Arrow tables to arrays, and of arrays to columns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ Array = npt.NDArray[Any]
 
 
 def predicted(model: CallableModel, batch: Any) -> Any:
-    """Return a record batch with the outputs in place of the inputs. Raises TessellaError."""
+    """Run a model on a record batch. Return the batch with the outputs in place of the inputs.
+    Raises TessellaError."""
     feeds = {info.name: array_of(batch, info) for info in model.inputs}
     found = run_rows(model, feeds)
     names, _ = names_of(model)
@@ -40,14 +41,14 @@ def check_columns(model: CallableModel, columns: Mapping[str, object]) -> None:
             f"there is no column {', '.join(missing)}"
             if missing
             else f"a column has the name of an output: {', '.join(twice)}",
-            expected=f"the columns {', '.join(inputs)}, and others that are no outputs",
+            expected=f"the columns {', '.join(inputs)}, and others that are not outputs",
             found=", ".join(columns),
         )
 
 
 def array_of(batch: Any, info: ValueInfo) -> Array:
-    """Return the column of an input: numbers, strings, tensors, or lists of equal length. Raises
-    InputError."""
+    """Return the column of an input as an array. The column has numbers, strings, tensors, or lists
+    of equal length. Raises InputError."""
     column = batch.column(info.name)
     if isinstance(column.type, pa.FixedShapeTensorType):
         if column.type.permutation not in (None, [*range(len(column.type.shape))]):
@@ -66,8 +67,8 @@ def array_of(batch: Any, info: ValueInfo) -> Array:
 
 
 def column_of(array: Array) -> Any:
-    """Return rows of an array as a column: a list for each dimension after the first. Raises
-    InputError for complex numbers."""
+    """Return an array as a column of rows. Each dimension after the first becomes a level of lists.
+    Raises InputError for complex numbers."""
     if array.dtype.kind == "c":
         raise InputError(
             "Parquet has no complex numbers",
@@ -88,7 +89,7 @@ def _is_list(kind: Any) -> bool:
 
 
 def _length(column: Any, name: str) -> int:
-    """Return the number of elements of all lists of a column."""
+    """Return the length that all lists of a column have. Raises InputError if they differ."""
     if pa.types.is_fixed_size_list(column.type):
         return column.type.list_size
     lengths = np.unique(column.value_lengths().to_numpy(zero_copy_only=False))
@@ -102,8 +103,8 @@ def _length(column: Any, name: str) -> int:
 
 
 def _shape(found: tuple[int, ...], info: ValueInfo) -> tuple[int, ...]:
-    """Return the shape of an input's array: that of the lists or, of flat lists, that of the
-    model."""
+    """Return the shape of an input's array: the shape of the nested lists or, for flat lists, the
+    shape in the model."""
     if len(found) == len(info.shape) and fits(found[1:], info.shape[1:]):
         return found
     known = [size for size in info.shape[1:] if isinstance(size, int)]
@@ -124,5 +125,5 @@ def _elements(column: Any, info: ValueInfo) -> Array:
         return column.cast(pa.from_numpy_dtype(dtype)).to_numpy(zero_copy_only=False)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise InputError(
-            f"the column {info.name!r} is no {info.dtype}", found=str(error)[:200]
+            f"the column {info.name!r} cannot be {info.dtype}", found=str(error)[:200]
         ) from error

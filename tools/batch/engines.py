@@ -21,14 +21,14 @@ from tessella.tools.batch.columns import predicted
 
 
 class BlockWorker:
-    """A worker, which maps the artifact once."""
+    """A worker, which maps the artifact once and runs blocks."""
 
     def __init__(self, path: str, threads: int) -> None:
         self._model: LoadedModel = load(path, threads=threads)
 
     def run(self, block: bytes) -> bytes | str:
-        """Return the outputs of a block, or the error that each attempt has. Raises
-        ResourceError."""
+        """Return the outputs of a block, or the text of an error that another attempt would have
+        too. Raises ResourceError, after which another attempt may succeed."""
         try:
             return stream_of(predicted(self._model, batch_of(block)))
         except ResourceError:
@@ -54,19 +54,19 @@ class Engine(ABC):
     """Workers that run blocks."""
 
     lost: tuple[type[BaseException], ...]
-    """Errors of a block whose worker has ended."""
+    """The exceptions of a future whose worker has died."""
 
     @abstractmethod
     def submit(self, block: bytes) -> Future[bytes | str]:
-        """Start a block."""
+        """Start a block, and return the future of its result."""
 
     @abstractmethod
     def renew(self) -> None:
-        """Replace workers that have ended."""
+        """Replace workers that have died."""
 
     @abstractmethod
     def close(self) -> None:
-        """End the workers."""
+        """Stop the workers."""
 
 
 class Processes(Engine):
@@ -82,7 +82,8 @@ class Processes(Engine):
         path, workers, threads = self._settings
         context = multiprocessing.get_context("spawn")
         pool = ProcessPoolExecutor(workers, context, _begin, (path, threads))
-        # all start now: Python 3.11 does not end a process that starts while another is found dead
+        # Start all processes now: Python 3.11 leaks a process that starts while another is found
+        # dead.
         for _ in range(workers):
             pool.submit(int)
         return pool
@@ -92,12 +93,12 @@ class Processes(Engine):
         return self._pool.submit(_run, block)
 
     def renew(self) -> None:
-        """Start new processes. Blocks of the earlier ones are done: lost, where one has ended."""
-        self._pool.shutdown(wait=True)  # a cancelled block would never be done
+        """Start new processes. All blocks of the old processes are done or lost."""
+        self._pool.shutdown(wait=True)  # a cancelled block would never finish
         self._pool = self._started()
 
     def close(self) -> None:
-        """End the processes."""
+        """Stop the processes."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
@@ -114,7 +115,7 @@ def _run(block: bytes) -> bytes | str:
 
 
 class RayActors(Engine):
-    """Actors of the Ray cluster that `ray.init` finds, which restart when they end."""
+    """Actors of the Ray cluster that `ray.init` finds. Ray restarts actors that die."""
 
     def __init__(self, path: str, workers: int, threads: int) -> None:
         ray = _ray()
@@ -128,14 +129,14 @@ class RayActors(Engine):
         self._turns = cycle(self._actors)
 
     def submit(self, block: bytes) -> Future[bytes | str]:
-        """Start a block at the next actor."""
+        """Start a block on the next actor."""
         return next(self._turns).run.remote(block).future()
 
     def renew(self) -> None:
         """Do nothing: Ray restarts actors."""
 
     def close(self) -> None:
-        """End the actors, and Ray if this engine has started it."""
+        """Stop the actors, and Ray if this engine started it."""
         for actor in self._actors:
             self._ray.kill(actor)
         if self._began:
@@ -155,4 +156,4 @@ ENGINES: dict[str, Callable[[str, int, int], Engine]] = {
     "processes": Processes,
     "ray": RayActors,
 }
-"""The engines by name. They take an artifact, and the numbers of workers and of their threads."""
+"""The engines by name. Arguments: the artifact, the number of workers, and threads per worker."""

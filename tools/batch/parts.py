@@ -20,7 +20,7 @@ from tessella.support.errors import InvalidModelError, OptionError
 
 
 def description(model: Path, data: Path, rows: int) -> dict[str, Any]:
-    """Return what must be the same when a run resumes."""
+    """Return the facts about a run that must not change before it resumes."""
     with model.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     status = data.stat()
@@ -35,8 +35,8 @@ class Parts:
     """The folder of a run's finished blocks."""
 
     def __init__(self, output: Path, run: Mapping[str, Any]) -> None:
-        """Create the folder, or open that of an interrupted run. Raises OptionError if it is of
-        another run."""
+        """Create the folder, or open that of an interrupted run. Raises OptionError if the folder
+        belongs to another run."""
         self._output = output
         self._folder = output.with_name(f"{output.name}.parts")
         self._folder.mkdir(exist_ok=True)
@@ -46,10 +46,10 @@ class Parts:
             disk.write(file, 0o666, text.encode())
         elif file.read_text(encoding="utf-8") != text:
             raise OptionError(
-                "the finished blocks are of another run",
+                "the finished blocks belong to another run",
                 where=str(self._folder),
                 expected="the same artifact, data and --rows",
-                hint="remove the folder to begin anew",
+                hint="remove the folder to start again",
             )
 
     def __contains__(self, block: int) -> bool:
@@ -62,7 +62,8 @@ class Parts:
         disk.write(self._file(block), 0o666, memoryview(sink.getvalue()))
 
     def finish(self, blocks: int) -> None:
-        """Write all blocks to the output in order, and remove the folder. Raises OptionError."""
+        """Write all blocks to the output in order, and remove the folder. Raises OptionError for a
+        damaged block."""
         unfinished = self._folder / "output"
         tables = self._tables(blocks)
         first = next(tables)

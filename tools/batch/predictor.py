@@ -1,4 +1,4 @@
-"""A model over rows: the class that workers of any engine run."""
+"""The class `Predictor`, which runs a model on rows, for workers of any engine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Array = npt.NDArray[Any]
 
 
 class Predictor:
-    """An artifact that is mapped once, and called with batches of rows.
+    """An artifact that is mapped once and called with batches of rows.
 
     `ray.data.Dataset.map_batches` takes this class. A batch is a dictionary of arrays, whose first
     dimensions are the rows. The columns with the names of inputs are replaced by the outputs. All
@@ -26,9 +26,9 @@ class Predictor:
     Parameters
     ----------
     path : str or PathLike
-        The artifact, which each machine must have.
+        The artifact. Each machine must have it at this path.
     threads : int, optional
-        The number of threads of a call: 1 if an engine starts a worker for each core.
+        The number of threads of a call. Use 1 if the engine starts a worker for each core.
     """
 
     def __init__(self, path: str | os.PathLike[str], threads: int = 1) -> None:
@@ -74,8 +74,8 @@ def _dense(name: str, column: Array) -> Array:
 def run_rows(model: CallableModel, feeds: Mapping[str, Array]) -> dict[str, Array]:
     """Return the outputs for rows by name.
 
-    A model with a known number of rows is called several times; the last call repeats the last row
-    where rows are missing. Raises TessellaError.
+    A model with a fixed number of rows is called several times; in the last call, the last row is
+    repeated to fill missing rows. Raises TessellaError.
     """
     rows = len(next(iter(feeds.values())))
     size = _rows_of_a_call(model) or rows
@@ -94,13 +94,13 @@ def run_rows(model: CallableModel, feeds: Mapping[str, Array]) -> dict[str, Arra
 
 
 def _rows_of_a_call(model: CallableModel) -> int | None:
-    """Return the number of rows that a call must have; None if it is a symbolic dimension."""
+    """Return the number of rows that a call must have; None if it is symbolic."""
     first = {info.shape[0] if info.shape else "no dimension" for info in model.inputs}
     sizes = [size for size in first if isinstance(size, int)]
     if len(first) > 1 or 0 in sizes or "no dimension" in first:
         raise InputError(
             "the model does not take rows",
-            expected="inputs with one first dimension",
+            expected="inputs whose first dimensions are equal",
             found=", ".join(map(str, model.inputs)),
         )
     return sizes[0] if sizes else None

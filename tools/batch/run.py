@@ -1,4 +1,4 @@
-"""A run over the blocks of a table: in bounded memory, with blocks retried whose worker ended."""
+"""A run over the blocks of a table, in bounded memory. Blocks whose worker dies are retried."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tessella.tools.batch.parts import Parts
 Outcome = Future[bytes | str]
 
 ATTEMPTS = 3
-"""How often a block runs before it counts as failed."""
+"""The number of attempts after which a block counts as failed."""
 
 
 class BlockPlace(NamedTuple):
-    """A block's place in a Parquet file."""
+    """The position of a block in a Parquet file."""
 
     number: int
     group: int
@@ -30,7 +30,7 @@ class BlockPlace(NamedTuple):
 
 
 def places_of(data: Any, rows: int) -> Sequence[BlockPlace]:
-    """Return the places of all blocks of a Parquet file; a block lies in one row group."""
+    """Return the positions of all blocks of a Parquet file. A block lies in one row group."""
     found: list[BlockPlace] = []
     first = 0
     for group in range(data.num_row_groups):
@@ -69,13 +69,13 @@ def blocks_of(data: Any, rows: int, places: Sequence[BlockPlace], parts: Parts) 
 
 @dataclass
 class BatchRun:
-    """A run over blocks, at most ``window`` of which are in memory."""
+    """A run over blocks, with at most ``window`` blocks in memory."""
 
     engine: Engine
     parts: Parts
     window: int
     report: Callable[[int], None]
-    """Called with the number of rows of each finished block."""
+    """A function that is called with the number of rows of each finished block."""
     failed: dict[str, str] = field(default_factory=dict[str, str])
     """The errors of failed blocks."""
     retried: int = 0
@@ -83,7 +83,7 @@ class BatchRun:
         default_factory=dict[Future[bytes | str], Block]
     )
     _suspects: deque[Block] = field(default_factory=deque[Block])
-    """Blocks that ran when a worker ended. Each runs alone, so that the cause is known."""
+    """Blocks that ran when a worker died. Each runs again alone, to find the one that kills it."""
 
     def over(self, blocks: Iterator[Block]) -> None:
         """Run all blocks."""
@@ -93,7 +93,7 @@ class BatchRun:
                 return
             done = wait(self._running, return_when=FIRST_COMPLETED).done
             is_lost = any(isinstance(each.exception(), self.engine.lost) for each in done)
-            if is_lost:  # the blocks of other workers end, too, or are lost with it
+            if is_lost:  # the blocks of other workers finish or are lost too
                 done = wait(self._running).done
             for future in done:
                 self._take(future, self._running.pop(future))
@@ -112,7 +112,7 @@ class BatchRun:
         block.attempts += 1
         try:
             future = self.engine.submit(block.stream)
-        except self.engine.lost:  # a worker without a block has ended
+        except self.engine.lost:  # a worker without a block has died
             self.engine.renew()
             future = self.engine.submit(block.stream)
         self._running[future] = block

@@ -23,7 +23,7 @@ EPILOG = """\
   tessella batch model.tsl data.parquet -o out.parquet
   tessella batch model.tsl data.parquet -o out.parquet --engine ray --workers 64
 
-An interrupted run, or one with failed blocks, goes on where it was when the command is repeated.
+Repeat the command to resume an interrupted run, or a run with failed blocks.
 """
 
 ENGINES = ("processes", "ray")
@@ -37,14 +37,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", dest="output", metavar="FILE", required=True, help="the Parquet file to write"
     )
     parser.add_argument(
-        "--engine", choices=ENGINES, default="processes", help="what runs workers (processes)"
-    )
-    parser.add_argument("--workers", type=count, metavar="N", help="workers (one for each core)")
-    parser.add_argument(
-        "--threads", type=int, default=1, metavar="N", help="how many threads run a worker (1)"
+        "--engine", choices=ENGINES, default="processes", help="where workers run (processes)"
     )
     parser.add_argument(
-        "--rows", type=count, default=1024, metavar="N", help="the most rows of a block (1024)"
+        "--workers", type=count, metavar="N", help="number of workers (one for each core)"
+    )
+    parser.add_argument(
+        "--threads", type=int, default=1, metavar="N", help="number of threads of a worker (1)"
+    )
+    parser.add_argument(
+        "--rows",
+        type=count,
+        default=1024,
+        metavar="N",
+        help="largest number of rows in a block (1024)",
     )
 
 
@@ -60,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"{block} failed: {error}", file=sys.stderr)
     if found.failed:
         print(
-            f"{len(found.failed)} blocks failed, and {args.output} is not written; repeat the "
+            f"{len(found.failed)} blocks failed, and {args.output} was not written; repeat the "
             "command to run them again",
             file=sys.stderr,
         )
@@ -70,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace, model: LoadedModel, data: Any) -> BatchRun:
-    # imported here, as they need packages
+    # imported here, because they need packages of an extra
     from tessella.tools.batch import engines, parts
     from tessella.tools.batch.columns import check_columns
     from tessella.tools.batch.run import BatchRun, blocks_of, places_of
@@ -135,7 +141,8 @@ def _opened(parquet: Any, path: str) -> Generator[Any]:
 
 @contextmanager
 def _progress(rows: int) -> Generator[Callable[[int], None]]:
-    """Yield a function that moves a bar on by a number of rows, if stderr is a terminal."""
+    """Yield a function that advances a progress bar by a number of rows. The bar appears only if
+    stderr is a terminal."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return

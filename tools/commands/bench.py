@@ -93,7 +93,7 @@ class RuntimeTimes:
     version: str
     threads: int
     seconds: float
-    """The median."""
+    """The median time of a call in seconds."""
     p90: float
     spread: float
     """The interquartile range as a fraction of the median."""

@@ -41,9 +41,9 @@ from tessella.tools.progress import shown
 
 EPILOG = """\
   tessella compile model.onnx -o model.tsl --target avx512,avx2,neon --shape x=1x3x224x224
-                                                       what tessella.load runs, for three machines
+                                                       an artifact for three machines
   tessella compile model.onnx -o model.tsl --dim batch=1..64 --dim seq=1..512
-                                                       programs whose sizes stay open
+                                                       programs for ranges of sizes
   tessella compile model.onnx --emit c -o model.o      model.o, and model.h beside it
   tessella compile model.onnx --emit opencl            the kernels of opencl/f32 in OpenCL C
   tessella compile model.onnx --to nn                 model.nn, and model.weights beside it
@@ -86,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--emit",
         choices=("c", "opencl"),
-        help="c: write an object and a header for C, where -o names the object; opencl: write the "
+        help="c: write an object file, which -o names, and a header for C; opencl: write the "
         "kernels at places on opencl in OpenCL C, to standard output or to -o",
     )
     parser.add_argument(
@@ -206,7 +206,7 @@ def _emit_kernels(args: argparse.Namespace, name: str) -> int:
         raise OptionError(
             f"no kernel of the model runs on {name}",
             found=f"places {', '.join(options.places)}",
-            hint="`tessella explain MODEL --places .. --why` says why",
+            hint="`tessella explain MODEL --places .. --why` shows the reasons",
         )
     if args.output in (None, "-"):
         sys.stdout.write("\n".join(texts))

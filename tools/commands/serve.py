@@ -1,4 +1,4 @@
-"""`tessella serve`: answer requests over HTTP, by the Open Inference Protocol."""
+"""`tessella serve`: answer requests over HTTP with the Open Inference Protocol."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tessella.tools.serve.server import ServerSettings, serve
 
 EPILOG = """\
   tessella serve model.tsl                            http://127.0.0.1:8000/v2/models/model/infer
-  tessella serve model.tsl --batch 32 --wait 0.005    requests run together
-  tessella serve a.tsl b.tsl --host 0.0.0.0           several models, for other machines
+  tessella serve model.tsl --batch 32 --wait 0.005    run requests together
+  tessella serve a.tsl b.tsl --host 0.0.0.0           serve several models to other machines
 """
 
 USELESS = (
@@ -33,46 +33,48 @@ USELESS = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument(
-        "models", nargs="+", metavar="MODEL.tsl", help="an artifact; its name is that of the file"
+        "models", nargs="+", metavar="MODEL.tsl", help="an artifact, served under its file name"
     )
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen at (127.0.0.1)")
-    parser.add_argument("--port", type=count, default=8000, help="0 for any that is free (8000)")
     parser.add_argument(
-        "--threads", type=int, metavar="N", help="how many threads run a model (all cores)"
+        "--port", type=count, default=8000, help="port to listen at; 0: any free one (8000)"
     )
     parser.add_argument(
-        "--runs", type=count, default=1, metavar="N", help="runs of a model at the same time (1)"
+        "--threads", type=int, metavar="N", help="number of threads of a run (all cores)"
+    )
+    parser.add_argument(
+        "--runs", type=count, default=1, metavar="N", help="most simultaneous runs of a model (1)"
     )
     parser.add_argument(
         "--batch",
         type=count,
         default=1,
         metavar="ROWS",
-        help="the most rows of requests that run together (1: each request runs alone)",
+        help="largest number of rows that run together (1: each request runs alone)",
     )
     parser.add_argument(
         "--wait",
         type=amount,
         default=0.002,
         metavar="SECONDS",
-        help="how long a request waits for others to run with (0.002)",
+        help="longest time that a request waits for others, in seconds (0.002)",
     )
     parser.add_argument(
         "--grace",
         type=count,
         default=30,
         metavar="SECONDS",
-        help="how long requests in flight may take after SIGTERM (30)",
+        help="longest time for requests in flight after SIGTERM, in seconds (30)",
     )
     parser.add_argument(
-        "--max-body", type=count, default=64, metavar="MIB", help="the size of a request (64)"
+        "--max-body", type=count, default=64, metavar="MIB", help="largest request, in MiB (64)"
     )
     parser.add_argument(
         "--max-requests",
         type=count,
         default=64,
         metavar="N",
-        help="requests that are read or computed at the same time (64)",
+        help="largest number of requests that are read or computed at once (64)",
     )
 
 
@@ -98,7 +100,7 @@ def _check(args: argparse.Namespace) -> None:
         if getattr(args, name) < low:
             raise OptionError(f"--{name.replace('_', '-')} is too small", expected=f"{low} or more")
     if args.port > 65535:
-        raise OptionError("there is no such port", expected="0 to 65535", found=str(args.port))
+        raise OptionError("invalid port", expected="0 to 65535", found=str(args.port))
 
 
 def _loaded(paths: Sequence[str], threads: int | None) -> dict[str, LoadedModel]:
@@ -114,6 +116,6 @@ def _loaded(paths: Sequence[str], threads: int | None) -> dict[str, LoadedModel]
                 hint=f"tessella compile {path} -o {name}{ARTIFACT}",
             )
         if name in models:
-            raise OptionError("two models have one name", found=name, hint="rename a file")
+            raise OptionError("two models have the same name", found=name, hint="rename a file")
         models[name] = load(path, threads=threads)
     return models

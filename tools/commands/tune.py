@@ -84,10 +84,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--engine",
         choices=[*ENGINES],
-        help="measure on several processes of this machine, or of a Ray cluster",
+        help="measure with several workers: processes of this machine, or tasks on a Ray cluster",
     )
     parser.add_argument(
-        "--workers", type=count, default=2, metavar="N", help="their number (2); each has --budget"
+        "--workers",
+        type=count,
+        default=2,
+        metavar="N",
+        help="number of workers (2); each has --budget",
     )
     add_options(parser, left_out=("pick", "database"))
 
@@ -122,8 +126,8 @@ def _measured(
 def measured_share(
     args: argparse.Namespace, known: bytes, share: tuple[int, int]
 ) -> tuple[Sequence[Measurement], bytes]:
-    """Measure a share of the ops in this process, except for times that the database with the
-    content ``known`` has. Returns the measurements, and the content of the new database."""
+    """Measure a share of the ops in this process. Times in the database with the content ``known``
+    are not measured again. Returns the measurements and the content of the new database."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "times.json"
         path.write_bytes(known)

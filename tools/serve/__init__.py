@@ -1,1 +1,1 @@
-"""Models over HTTP, by the Open Inference Protocol, version 2."""
+"""An HTTP server for models, with version 2 of the Open Inference Protocol."""

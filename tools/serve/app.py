@@ -26,7 +26,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 _LOG = logging.getLogger("tessella.serve")
 _CLOSING = (LARGE, SLOW)
-"""Statuses after which the connection is closed, as the rest of the request is not read."""
+"""Statuses after which the connection is closed, because the rest of the request is not read."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,13 @@ class Limits:
     """Bounds on requests."""
 
     body: int = 64 << 20
-    """Bytes of a body, also after decompression."""
+    """The largest size of a body in bytes, before and after decompression."""
     elements: int = 1 << 26
-    """Elements of a tensor."""
+    """The largest number of elements of a tensor."""
     requests: int = 64
-    """Requests that are read or computed at the same time."""
+    """The largest number of requests that are read or computed at the same time."""
     seconds: float = 30.0
-    """Seconds for reading the body of a request."""
+    """The longest time in seconds for reading the body of a request."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,12 @@ class Endpoint:
 
 
 def check_types(model: CallableModel, where: str) -> None:
-    """Raise OptionError for a model with inputs or outputs that the protocol lacks."""
+    """Raise OptionError if the protocol lacks the type of an input or output of a model."""
     infos = [*model.inputs, *model.outputs]
     lacking = [str(info) for info in infos if tensors.datatype_of(info.dtype) is None]
     if lacking:
         raise OptionError(
-            "the Open Inference Protocol lacks types of the model",
+            "the Open Inference Protocol lacks types that the model uses",
             where=where,
             expected=f"tensors of {', '.join(tensors.DATATYPES)}",
             found=", ".join(lacking),
@@ -118,7 +118,7 @@ class App:
             answer = await self._answer(scope, receive)
         except TessellaError as error:
             answer = _json({"error": str(error)}, status_of(error))
-        except Exception as error:  # the server goes on
+        except Exception as error:  # the server continues
             answer = _json({"error": f"tessella has a bug: {type(error).__name__}: {error}"}, 500)
             _LOG.exception("a request failed")
         await _sent(answer, send)
@@ -134,7 +134,7 @@ class App:
                 return await answer(found.groupdict(), scope, receive)
             allowed.append(method)
         raise RequestError(
-            "the method is wrong" if allowed else "there is no such path",
+            "the method is not allowed" if allowed else "there is no such path",
             status=METHOD if allowed else PATH,
             where=scope["path"][:200],
             expected=", ".join(allowed) or "/v2/models/NAME/infer, /v2/health/ready, /metrics",

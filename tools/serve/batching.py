@@ -1,7 +1,7 @@
-"""Dynamic batching: requests for rows become one run of the model.
+"""Dynamic batching, which computes several requests in one run of the model.
 
-Requests join a group if their inputs differ in the number of rows alone. A group runs when it is
-full, or when its first request has waited long enough, and a worker is free; until then, further
+Requests join a group if their inputs differ only in the number of rows. A group runs when a worker
+is free and the group is full or its first request has waited long enough; until then, further
 requests join it.
 """
 
@@ -26,13 +26,13 @@ Feeds = Mapping[str, Array]
 Outcome = Sequence[Array] | TessellaError
 
 _CLOSE = 1e-3
-"""The greatest difference between rows that are computed alone and together, relative to the
-largest value: it is rounding if the model computes rows independently."""
+"""The greatest accepted difference between rows computed alone and together, relative to the
+largest value. It allows for rounding in models that compute rows independently."""
 
 
 @dataclass
 class _Waiting:
-    """A request, and the future of its outcome."""
+    """A waiting request, and the future of its outcome."""
 
     feeds: Feeds
     rows: int
@@ -46,11 +46,11 @@ class _Batch:
     rows: int = 0
     requests: list[_Waiting] = field(default_factory=list[_Waiting])
     full: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when no further request should be waited for."""
+    """An event that is set when the batch should not wait for further requests."""
 
 
 class Batcher:
-    """The runs of one model, on the threads of an executor.
+    """A scheduler for the runs of one model on the threads of an executor.
 
     ``most`` is the number of rows of a group; with 1, each request runs alone. ``wait`` is the
     longest time in seconds that a request waits for others. ``observe`` is called with the number
@@ -73,7 +73,7 @@ class Batcher:
         self._wait = wait
         self._observe = observe
         self._open: dict[object, _Batch] = {}
-        """The groups that requests may join, by what their requests have in common."""
+        """The groups that requests may join, by the key that their requests share."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self, feeds: Feeds) -> Sequence[Array]:
@@ -103,7 +103,7 @@ class Batcher:
 
     def _start(self, key: object, group: _Batch) -> None:
         task = asyncio.get_running_loop().create_task(self._serve(key, group))
-        self._tasks.add(task)  # the loop itself has weak references only
+        self._tasks.add(task)  # the loop itself has only weak references
         task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, key: object, group: _Batch) -> None:
@@ -135,7 +135,7 @@ def _alone(model: CallableModel, feeds: Feeds) -> Outcome:
         return model.run(None, feeds)
     except TessellaError as error:
         return error
-    except Exception as error:  # the server goes on
+    except Exception as error:  # the server continues
         bug = InternalError(f"tessella has a bug: {type(error).__name__}: {error}")
         bug.__cause__ = error
         return bug
@@ -153,16 +153,17 @@ def _together(model: CallableModel, requests: Sequence[Feeds]) -> Sequence[Outco
 
 
 def check_rows(model: CallableModel, most: int, where: str) -> None:
-    """Raise OptionError unless the first dimension of all inputs and outputs is the number of rows,
-    which the model can run from 1 to ``most`` at once and computes independently.
+    """Raise OptionError unless the model computes rows independently. The first dimension of all
+    inputs and outputs must be the number of rows, and the model must run 1 to ``most`` rows at
+    once.
 
-    Rows are compared if the other dimensions are known.
+    Rows that run alone and together are compared if the other dimensions are known.
     """
     infos = [*model.inputs, *model.outputs]
     first = {info.shape[0] if info.shape else 1 for info in infos}
     if len(first) != 1 or not all(isinstance(size, str) for size in first):
         raise OptionError(
-            "the model does not compute rows, so that requests cannot run together",
+            "the model does not compute rows, so requests cannot run together",
             where=where,
             expected="one symbol as the first dimension of all inputs and outputs",
             found=", ".join(map(str, infos)),
@@ -176,14 +177,15 @@ def check_rows(model: CallableModel, most: int, where: str) -> None:
         alone = _probed(model, {name: x[part] for name, x in rows.items()}, where)
         if not all(map(_is_close, alone, (y[part] for y in together))):
             raise OptionError(
-                "a row's result depends on the other rows, so that requests cannot run together",
+                "a row's result depends on the other rows, so requests cannot run together",
                 where=where,
                 hint="leave --batch out",
             )
 
 
 def _drawn(model: CallableModel, most: int) -> Feeds:
-    """Return random rows: normally distributed floats, and integers that are valid indices."""
+    """Return ``most`` random rows: normally distributed floats, and small integers that are likely
+    to be valid indices."""
     random = np.random.default_rng(0)
     feeds: dict[str, Array] = {}
     for info in model.inputs:
@@ -217,6 +219,6 @@ def _is_close(alone: Array, together: Array) -> bool:
 
 
 def _rows(feeds: Feeds) -> int:
-    """Return the number of rows of a request; 0 if its inputs do not have one number of rows."""
+    """Return the number of rows of a request; 0 if its inputs have different numbers of rows."""
     counts = {array.shape[0] if array.ndim else 0 for array in feeds.values()}
     return counts.pop() if len(counts) == 1 else 0

@@ -1,4 +1,4 @@
-"""Compressed bodies of requests."""
+"""Decompression of the bodies of requests."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import zlib
 from tessella.tools.serve.refusal import ENCODING, LARGE, RequestError
 
 _WINDOWS = {"gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
-"""The argument of zlib for each encoding."""
+"""The argument ``wbits`` of zlib for each encoding."""
 
 
 def inflated(body: bytes, encoding: str | None, most: int) -> bytes:
-    """Return a body without its encoding. Raises RequestError for an unknown encoding, for damaged
-    data, and for more than ``most`` bytes."""
+    """Return the decompressed body. Raises RequestError for an unknown encoding, damaged data, or a
+    result of more than ``most`` bytes."""
     if encoding in (None, "", "identity"):
         return body
     if encoding not in _WINDOWS:
@@ -26,11 +26,11 @@ def inflated(body: bytes, encoding: str | None, most: int) -> bytes:
     try:
         found = inflater.decompress(body, most + 1)
     except zlib.error as error:
-        raise RequestError(f"the body is no {encoding}", found=str(error)) from error
+        raise RequestError(f"the body is not {encoding}", found=str(error)) from error
     if len(found) > most:
         raise RequestError(
             "the body is too large", status=LARGE, expected=f"at most {most} bytes, inflated"
         )
     if not inflater.eof:
-        raise RequestError(f"the body is no {encoding}", found="its beginning alone")
+        raise RequestError(f"the body is not {encoding}", found="only the beginning")
     return found

@@ -26,12 +26,12 @@ HEADER = "inference-header-content-length"
 """The HTTP header with the size of the JSON document before binary data."""
 
 MAX_JSON = 16 << 20
-"""The most bytes of a JSON document, whose values take up to 30 times as much memory."""
+"""The largest size of a JSON document in bytes. Its values take up to 30 times as much memory."""
 
 
 @dataclass(frozen=True)
 class RequestedOutput:
-    """An output that a request asks for."""
+    """An output that a request wants returned."""
 
     position: int
     is_binary: bool
@@ -39,7 +39,7 @@ class RequestedOutput:
 
 @dataclass(frozen=True)
 class InferenceRequest:
-    """A request that is checked against the signature of its model."""
+    """A request that has been checked against the signature of its model."""
 
     id: str | None
     feeds: Mapping[str, Array]
@@ -68,8 +68,8 @@ def request_of(
 def answer_of(
     name: str, request: InferenceRequest, outputs: Sequence[ValueInfo], results: Sequence[Array]
 ) -> tuple[bytes, dict[str, str]]:
-    """Return the body of the answer, and its headers. Raises RequestError for results that JSON
-    lacks."""
+    """Return the body and the headers of the answer. Raises RequestError for results that JSON
+    cannot represent."""
     listed: list[dict[str, Any]] = []
     binary: list[bytes] = []
     for each in request.outputs:
@@ -114,9 +114,9 @@ def _document(body: bytes, json_size: str | None) -> tuple[Document, memoryview]
     try:
         found = json.loads(body[:size].decode(), parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise RequestError("the request is no JSON", found=str(error)[:200]) from error
+        raise RequestError("the request is not JSON", found=str(error)[:200]) from error
     if not isinstance(found, dict):
-        raise RequestError("the request is no JSON object", found=type(found).__name__)
+        raise RequestError("the request is not a JSON object", found=type(found).__name__)
     return cast(Document, found), memoryview(body)[size:]
 
 
@@ -153,7 +153,7 @@ def _feeds(
     if len(binary):
         raise RequestError(
             "the body has bytes that belong to no input",
-            expected="as many as the parameters binary_data_size of all inputs together",
+            expected="the sum of the parameters binary_data_size of all inputs",
             found=f"{len(binary)} more",
         )
     if missing := [name for name in infos if name not in feeds]:
@@ -247,7 +247,7 @@ def _flag(parameters: Document, name: str, where: str, default: bool = False) ->
 def _list(document: Document, name: str, where: str) -> list[Document]:
     entries = cast(list[Any], _needed(document, name, list, where))
     if not all(isinstance(entry, dict) for entry in entries):
-        raise RequestError(f"{name!r} has entries that are no objects", where=where)
+        raise RequestError(f"{name!r} has entries that are not objects", where=where)
     return entries
 
 

@@ -13,7 +13,8 @@ from tessella.support.errors import (
 PATH, METHOD, SLOW, LARGE, ENCODING, BUSY = 404, 405, 408, 413, 415, 503
 
 _STATUSES = {ResourceError: 503, InternalError: 500}
-"""The HTTP statuses of errors that the client did not cause. Other errors are its own: 400."""
+"""The HTTP statuses of errors that the client did not cause. All other errors have the status
+400."""
 
 
 class RequestError(InputError):
@@ -41,5 +42,5 @@ def status_of(error: TessellaError) -> int:
 
 
 def missing_package(name: str) -> OptionError:
-    """Return the error for a package that serving needs."""
+    """Return the error that a package which serving needs is not installed."""
     return OptionError(f"serving needs the package {name}", hint="pip install 'tessella[serve]'")

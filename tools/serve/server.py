@@ -20,23 +20,23 @@ from tessella.tools.serve.metrics import Metrics
 from tessella.tools.serve.refusal import missing_package
 
 _HEAD = 64 << 10
-"""The most bytes of a request's line and headers."""
+"""The largest size of the request line and the headers, in bytes."""
 
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """How models are served."""
+    """The settings of a server."""
 
     host: str = "127.0.0.1"
     port: int = 8000
     runs: int = 1
-    """The runs of a model at the same time."""
+    """The largest number of simultaneous runs of a model."""
     batch: int = 1
-    """The rows of requests that may run together; 1 runs each request alone."""
+    """The largest number of rows that run together; with 1, each request runs alone."""
     wait: float = 0.002
     """The longest time in seconds that a request waits for others to run with."""
     grace: int = 30
-    """The longest time in seconds that a server which stops waits for requests in flight."""
+    """The longest time in seconds that a stopping server waits for requests in flight."""
     limits: Limits = field(default_factory=Limits)
 
 
@@ -84,7 +84,7 @@ def _server(app: App, settings: ServerSettings) -> Any:
         raise missing_package("uvicorn") from error
     config = uvicorn.Config(
         app,
-        http="h11",  # it bounds the size of headers
+        http="h11",  # h11 bounds the size of headers
         h11_max_incomplete_event_size=_HEAD,
         loop="asyncio",
         ws="none",
@@ -101,7 +101,7 @@ def listening(host: str, port: int) -> socket.socket:
     """Return a socket that listens at an address. Raises OSError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.create_server((host, port), family=family, backlog=2048)
-    # connections inherit it; asyncio sets it only if the socket names its protocol
+    # Connections inherit the option; asyncio sets it only if the socket names its protocol.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
@@ -113,8 +113,8 @@ def _url(listener: socket.socket) -> str:
 
 @contextlib.contextmanager
 def _ending_on(number: int) -> Generator[None]:
-    """Let a signal end the process with the exit code 0. uvicorn raises it again when it has
-    stopped."""
+    """Let a signal end the process with the exit code 0. uvicorn raises the signal again after it
+    has stopped."""
 
     def end(_number: int, _frame: FrameType | None) -> None:
         sys.exit(0)

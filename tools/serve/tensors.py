@@ -1,4 +1,4 @@
-"""Tensors of the Open Inference Protocol, as JSON and as bytes."""
+"""Conversion of tensors of the Open Inference Protocol from and to JSON and bytes."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ DATATYPES: dict[str, str] = {
     "bf16": "BF16",
     "string": "BYTES",
 }
-"""The protocol's names of the elements that it has, by element name."""
+"""The protocol's names of the element types that it supports, by tessella's names."""
 
 _PUBLIC = {ELEMENTS[name].public: name for name in DATATYPES}
 _LENGTH = 4
-"""Bytes of the length before each string in binary data."""
+"""The size in bytes of the length that precedes each string in binary data."""
 
 
 def datatype_of(dtype: str) -> str | None:
@@ -72,11 +72,11 @@ def from_json(data: object, shape: Sequence[int], datatype: str, where: str) -> 
     RequestError."""
     dtype = dtype_of(datatype)
     if not isinstance(data, list):
-        raise RequestError("'data' is no list", where=where, found=type(data).__name__)
+        raise RequestError("'data' is not a list", where=where, found=type(data).__name__)
     array = _listed(cast(list[Any], data), datatype, where)
     if array.shape not in ((prod(shape),), tuple(shape)):
         raise RequestError(
-            "'data' does not have the elements that 'shape' promises",
+            "'data' does not have the number of elements in 'shape'",
             where=where,
             expected=f"a list of {prod(shape)}, or lists of the shape {list(shape)}",
             found=f"the shape {list(array.shape)}",
@@ -95,8 +95,8 @@ def to_binary(array: Array) -> bytes:
 
 
 def to_json(array: Array, where: str) -> list[Any]:
-    """Return the elements of an array as a flat list. Raises RequestError for floats that JSON
-    lacks."""
+    """Return the elements of an array as a flat list. Raises RequestError for NaN and infinity,
+    which JSON lacks."""
     wide = widened(tagged(array))
     if wide.dtype.kind == "f" and not np.isfinite(wide).all():
         raise RequestError(
@@ -108,7 +108,8 @@ def to_json(array: Array, where: str) -> list[Any]:
 
 
 _KINDS = {"BOOL": "b", "BYTES": "O"}
-"""The kinds of the arrays that NumPy makes of JSON's values, where a datatype is no number."""
+"""The kind of array that NumPy creates from the JSON values of each datatype that is not a
+number."""
 
 
 def _listed(data: list[Any], datatype: str, where: str) -> Array:
@@ -116,7 +117,7 @@ def _listed(data: list[Any], datatype: str, where: str) -> Array:
     try:
         array = np.array(data, dtype=object if datatype == "BYTES" else None)
     except (ValueError, OverflowError) as error:
-        raise RequestError("'data' is no array", where=where, expected=expected) from error
+        raise RequestError("'data' is not an array", where=where, expected=expected) from error
     floats = "iuf" if datatype.startswith(("FP", "BF")) else "iu"
     if array.size and array.dtype.kind not in _KINDS.get(datatype, floats):
         raise RequestError(
@@ -140,7 +141,7 @@ def _exact(array: Array, dtype: DType, datatype: str, where: str) -> Array:
 
 
 def _split(data: memoryview, count: int, where: str) -> list[str]:
-    """Return the strings in binary data, each of which follows its length."""
+    """Return the strings in binary data, where each string is preceded by its length."""
     found: list[str] = []
     start = 0
     try:
@@ -154,7 +155,7 @@ def _split(data: memoryview, count: int, where: str) -> list[str]:
         raise RequestError("a string is not UTF-8", where=where, found=str(error)) from error
     if start != len(data) or len(found) != count:
         raise RequestError(
-            "the binary data does not have the strings that 'shape' promises",
+            "the binary data does not have the number of strings in 'shape'",
             where=where,
             expected=f"{count} strings, each after its length in {_LENGTH} bytes",
             found=f"{len(found)} strings in {start} of {len(data)} bytes",

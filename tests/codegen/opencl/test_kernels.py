@@ -69,7 +69,7 @@ GROUPS = {
 
 @pytest.fixture(params=[False, True], ids=["in place", "local memory"])
 def facts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> DeviceFacts:
-    """The facts of the device, with and without local memory that is worth a copy."""
+    """The facts of the device, with and without local memory that is faster than the caches."""
     made = replace(OPENCL.facts, has_local_memory=request.param)
     monkeypatch.setitem(OPENCL.__dict__, "_found", made)
     return made
@@ -183,7 +183,7 @@ def test_what_has_no_code_is_a_fallback() -> None:
 
 
 def test_the_pick_stays_on_a_cpu() -> None:
-    """The device is this CPU, so a copy there and back is not worth it."""
+    """The OpenCL device is this CPU, so it cannot be worth copying values to it and back."""
 
     def make() -> Graph:
         g = GraphBuilder(x=ROWS)

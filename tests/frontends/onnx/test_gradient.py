@@ -199,7 +199,7 @@ def test_the_gradient_of_erf() -> None:
 
 
 def test_the_gradient_of_a_large_kernel_is_refused() -> None:
-    """That of the image is not."""
+    """The gradient with respect to the image is computed."""
     feeds = {"x": draw(1, 1, 13, 14), "w": draw(1, 1, 12, 12)}
     proto = model(
         [helper.make_node("Conv", ["x", "w"], ["y"])],

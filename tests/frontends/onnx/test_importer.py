@@ -176,8 +176,8 @@ def test_everything_unsupported_is_listed_at_once() -> None:
         Unsupported(
             "com.example.Fused",
             "foreign",
-            "domain 'com.example' is not supported: a plugin adds its ops, by an entry point "
-            "'com.example' of the group 'tessella.onnx' (docs/plugins.md)",
+            "domain 'com.example' is not supported: a plugin can add its ops through an entry "
+            "point 'com.example' of the group 'tessella.onnx' (docs/plugins.md)",
         ),
         Unsupported("Cast", "cast", "type type number 99 is not supported"),
         Unsupported("LpNormalization", "norm", "p=3; supported: 2, 1"),

@@ -1,4 +1,4 @@
-"""Ops of an ONNX domain that a plugin adds, and errors of such a plugin."""
+"""Ops of a plugin's ONNX domain, and errors in a plugin."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_model_without_its_plugin_is_refused() -> None:
     assert twice.op == "org.plugged.Twice"
     assert twice.reason == shaped.reason
     assert twice.reason == (
-        "domain 'org.plugged' is not supported: a plugin adds its ops, by an entry point "
+        "domain 'org.plugged' is not supported: a plugin can add its ops through an entry point "
         "'org.plugged' of the group 'tessella.onnx' (docs/plugins.md)"
     )
 
@@ -72,7 +72,8 @@ def test_an_op_that_the_plugin_lacks_is_named(install: Installer) -> None:
     install("org_plugged", SOURCE.replace("Twice", "Thrice"), ENTRIES)
     [issue] = check(onnx.parser.parse_model(MODEL % ""))
     assert issue.reason == (
-        "the plugin of 'org_plugged' adds to this domain Shaped, Thrice; did you mean 'Thrice'?"
+        "the plugin of 'org_plugged' adds only Shaped, Thrice to this domain; "
+        "did you mean 'Thrice'?"
     )
 
 

@@ -1,4 +1,4 @@
-"""Patterns as xDSL's: its drivers apply them, without the pass."""
+"""Patterns as xDSL patterns, applied by xDSL's drivers without the pass."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_two_roots_with_one_operand() -> None:
 
 @pytest.mark.parametrize("depends", [False, True])
 def test_producers_of_operands_move_before_the_first_root(depends: bool) -> None:
-    """Unless they depend on one."""
+    """They do not move if they depend on a root."""
     g = GraphBuilder(x=sample(0, 2, 3), w=sample(1, 3, 4), v=sample(2, 4, 3))
     first = g.op(nn.MatmulOp, [g.inputs["x"], g.inputs["w"]], transpose_b=False)
     read = g.op(nn.ReluOp, [first])

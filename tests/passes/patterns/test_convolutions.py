@@ -1,4 +1,4 @@
-"""Convolutions with what is before or after them, against ONNX Runtime."""
+"""Fusions of convolutions with the ops before or after them, against ONNX Runtime."""
 
 from __future__ import annotations
 

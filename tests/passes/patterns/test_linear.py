@@ -204,7 +204,7 @@ def test_spelling(name: str) -> None:
     (96, ["matmul", "matmul", "matmul", "mul", "add"]),
 ])  # fmt: skip
 def test_products_of_one_operand(columns: int, ops: list[str]) -> None:
-    """They become one where the copies of its parts cost less than reading the operand again."""
+    """Products are merged if copying the slices costs less than reading the operand again."""
     weights = {name: sample(i, 512, columns) for i, name in enumerate("uvw")}
     body = "a = MatMul(x, u) b = MatMul(x, v) c = MatMul(x, w) d = Mul(a, b) y = Add(d, c)"
     inputs = {"x": sample(9, 64, 512)}

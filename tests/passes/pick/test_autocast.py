@@ -1,4 +1,4 @@
-"""Mixed precision by lists: those of the user and those of devices."""
+"""Mixed precision by lists of the user and of devices."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_plugged_device_has_lists() -> None:
             places = (f"{device}/bf16", f"{device}/f32", *BOTH)
             picked = pick(exponentials(), *places, strategy="grade")
             assert dict(precisions(picked))["tanh"] == tanh
-    with pytest.raises(InternalError, match="the device x86 has rules"):
+    with pytest.raises(InternalError, match="the device x86 already has rules"):
         register_rules("x86", rules)
 
 

@@ -1,4 +1,4 @@
-"""Fusions as rivals of the ops that they would replace: at the places asked for, and by cost."""
+"""Fusions compared with the ops that they would replace, by place and by cost."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def layer(*, constant: bool = False) -> Graph:
 
 
 def fused(graph: Graph, *places: str, **options: Any) -> Graph:
-    """The graph after the passes of the pipeline until kernels are picked."""
+    """The graph after the pipeline's passes up to the pick of kernels."""
     checked = make_options(places=places, target="avx2", options=Options(**options))
     steps = list(pipeline(checked)[0][1])
     last = next(i for i, step in enumerate(steps) if step.name == "pick-kernels")

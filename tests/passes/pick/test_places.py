@@ -149,11 +149,11 @@ def test_commands_take_names() -> None:
     "name, value, message",
     [
         ("tiny", '("opencl/f16/image", "cpu/i8", "host")', ""),
-        ("tiny", "3", "a sequence of texts"),
-        ("tiny", '("opencl", 3)', "a sequence of texts"),
+        ("tiny", "3", "a list of strings"),
+        ("tiny", '("opencl", 3)', "a list of strings"),
         ("tiny", '("opencl/f15",)', "unknown part 'f15'"),
-        ("mobile", '("host",)', "there already"),
-        ("opencl", '("host",)', "there already"),
+        ("mobile", '("host",)', "already exists"),
+        ("opencl", '("host",)', "already exists"),
     ],
 )
 def test_the_list_of_a_plugin(

@@ -73,8 +73,8 @@ def check(path: Path) -> None:
 
 
 class Here(engines.Engine):
-    """An engine that runs blocks at once in this process, and loses those that begin with a row of
-    ``losing``."""
+    """An engine that runs blocks immediately in this process, and loses the blocks that begin with
+    a row in ``losing``."""
 
     lost = (ConnectionError,)
 
@@ -102,7 +102,7 @@ class Here(engines.Engine):
 
 
 def run_here(artifact: Path, data: Path, output: Path, losing: dict[int, int]) -> Any:
-    """A run on ``Here``, and the engine; blocks have 8 rows."""
+    """Run blocks of 8 rows on the engine ``Here``. Returns the run and the engine."""
     kept = parts.Parts(output, parts.description(artifact, data, 8))
     engine, rows = Here(artifact, losing), list[int]()
     with pq.ParquetFile(data) as file:
@@ -133,7 +133,7 @@ def test_a_run_goes_on_where_it_was(
     assert not output.exists()
     command = ["batch", str(artifact), str(data), "-o", str(output)]
     assert main([*command, "--rows", "9"]) == 2
-    assert "finished blocks are of another run" in capsys.readouterr().err
+    assert "finished blocks belong to another run" in capsys.readouterr().err
     made, engine, rows = run_here(artifact, data, output, {})
     assert (engine.submitted, rows) == (1, 4)
     check(output)
@@ -283,10 +283,10 @@ def test_columns_of_tensors() -> None:
         ([[1, None], [2, 3]], "null"),
         ([[1, 2, 3]], "wrong shape"),
         ([1, 2], "wrong shape"),
-        ([["a", "b"]], "is no int32"),
-        ([[1, 2**40]], "is no int32"),
-        ([[1.5, 2.0]], "is no int32"),
-        ([[{"a": 1}, {"a": 2}]], "is no int32"),
+        ([["a", "b"]], "cannot be int32"),
+        ([[1, 2**40]], "cannot be int32"),
+        ([[1.5, 2.0]], "cannot be int32"),
+        ([[{"a": 1}, {"a": 2}]], "cannot be int32"),
     ],
 )
 def test_columns_that_are_no_arrays(column: list[Any], text: str) -> None:
@@ -300,7 +300,7 @@ def test_complex_numbers_are_no_columns() -> None:
     with pytest.raises(InputError, match="Parquet has no complex numbers"):
         column_of(x)
     batch = pa.RecordBatch.from_pydict({"x": [[1.0, 2.0]]})
-    with pytest.raises(InputError, match="is no complex64"):
+    with pytest.raises(InputError, match="cannot be complex64"):
         array_of(batch, ValueInfo("x", "complex64", ("N", 2)))
 
 

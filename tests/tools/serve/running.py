@@ -1,4 +1,4 @@
-"""Servers in processes of their own, and requests to them."""
+"""Servers in separate processes, and requests to them."""
 
 from __future__ import annotations
 

@@ -38,7 +38,8 @@ class Same:
 
 
 def asked(messages: Sequence[Message], limits: Limits, count: int = 1) -> list[tuple[int, Any]]:
-    """The answers to equal requests that come at once. After the messages, nothing comes."""
+    """The answers to ``count`` equal requests that arrive at once. Each sends ``messages`` and then
+    nothing."""
 
     async def one(app: App) -> tuple[int, Any]:
         left, sent = [*messages], list[Message]()

@@ -42,7 +42,8 @@ class Doubling:
 def outcomes(
     requests: Sequence[Array], most: int, wait: float
 ) -> tuple[list[Any], list[tuple[int, ...]]]:
-    """The results or errors of requests that come at once, and the shapes of the calls."""
+    """The results or errors of requests that arrive at once, and the shapes of the model's
+    calls."""
     model = Doubling()
 
     async def run(executor: ThreadPoolExecutor) -> list[Any]:

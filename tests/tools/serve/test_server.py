@@ -1,4 +1,4 @@
-"""`tessella serve` in a process: clients, hostile requests, and how it stops."""
+"""`tessella serve` in a process: clients, hostile requests, and shutdown."""
 
 from __future__ import annotations
 

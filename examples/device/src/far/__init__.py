@@ -1,1 +1,1 @@
-"""The device `far`: another process."""
+"""The device `far`, which is another process."""

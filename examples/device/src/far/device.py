@@ -1,4 +1,5 @@
-"""The device: operations are messages to another process, which runs them in order."""
+"""The device, which sends each operation as a message to another process that runs them in
+order."""
 
 from __future__ import annotations
 
@@ -17,11 +18,11 @@ from tessella.support.errors import ExecutionError
 from tessella.targets.device_facts import DeviceFacts
 
 FACTS = DeviceFacts(flops=1e12, bandwidth=1e11, link=1e9, latency=1e-5, launch=1e-6)
-"""The facts of the device that is made believe: a fast one, on a slow link."""
+"""The facts of the simulated device: it is fast, and its link is slow."""
 
 
 class FarDevice(Device):
-    """A device in another process. A buffer is a number."""
+    """A device in another process. Its buffers are numbers."""
 
     @property
     def facts(self) -> DeviceFacts:
@@ -33,8 +34,8 @@ class FarDevice(Device):
 
     @cached_property
     def _process(self) -> Any:
-        """The end of a pipe to the process, which is started with the first operation. The process
-        ends with the pipe."""
+        """This end of the pipe to the process. The first operation starts the process, which exits
+        when the pipe closes."""
         here, there = Pipe()
         command = [sys.executable, "-m", "far.server", str(there.fileno())]
         environment = {"PYTHONPATH": ":".join(sys.path)}

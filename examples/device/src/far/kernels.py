@@ -1,4 +1,4 @@
-"""The kernels of the device, as JSON that names a function of ``server.py``."""
+"""The kernels of the device. Their source text is JSON that names a function of ``server.py``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from tessella.support.sizes import estimated, product
 
 
 def add_kernel(name: str, op: type[NnOp], transposes: str = "") -> None:
-    """Register a kernel for an op. ``transposes`` is the property that transposes an operand."""
+    """Register a kernel for an op. ``transposes`` names the property that transposes an operand; it
+    is empty for ops that have none."""
 
     def source(found: Any) -> Source:
         shapes = [shape_of(value) for value in (*found.operands, *found.results)]

@@ -1,4 +1,4 @@
-"""The process of the device: its memory, and its kernels in NumPy."""
+"""The process that acts as the device: its memory, and its kernels in NumPy."""
 
 # pyright: basic
 from __future__ import annotations
@@ -56,7 +56,8 @@ class Memory:
 
 
 def serve(pipe: Connection) -> None:
-    """Run operations in order until the pipe closes. The next answer is the first error."""
+    """Run operations in order until the pipe closes. If an operation fails, the next answer is the
+    error."""
     memory, error = Memory(), None
     while True:
         try:

@@ -1,4 +1,4 @@
-"""An element.
+"""An element type: an 8-bit float.
 
 tessella imports this module to complete its table of elements, so the module imports nothing else
 of tessella.
@@ -11,4 +11,5 @@ from tessella.support.elements import Element
 F8E3M4 = Element(
     "f8E3M4", 8, "float", "uint8", "i8", "float8_e3m4", exponent=3, narrow=True, is_native=False
 )
-"""A float of 8 bits with 4 digits, for numbers up to 15.5, which `ml_dtypes` has too."""
+"""A float of 8 bits with 4 bits of mantissa, for numbers up to 15.5. `ml_dtypes` has a dtype for
+it."""

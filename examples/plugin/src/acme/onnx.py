@@ -1,6 +1,7 @@
-"""The ops of the ONNX domain `com.acme`, which exporters write for modules of this package.
+"""Converters for the ops of the ONNX domain `com.acme`, which exporters write for this package.
 
-Each becomes ops of `nn` and of this package. The shape of the result follows from these ops.
+A converter replaces an op by ops of `nn` and of this package. The shapes of the results follow from
+these ops.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ def squareplus(call: Call) -> Value:
 
 @contributed("Gated", domain="com.acme", axis=-1)
 def gated(call: Call) -> list[Value]:
-    """Emit the softmax of gates along an axis, and squareplus of the operand times that."""
+    """Emit the softmax of the gates along an axis, and squareplus of the product of the operand and
+    that softmax."""
     x, gates = call.x, call.operand(1)
     weights = gates.op(nn.SoftmaxOp, axis=call.axis(gates))
     return [(x * weights).op(SquareplusOp, b=4.0), weights]
