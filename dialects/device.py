@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
     FunctionType,
     IntegerAttr,
     StringAttr,
+    UnitAttr,
     i64,
 )
 from xdsl.ir import Attribute, Dialect
@@ -51,6 +52,9 @@ class KernelOp(IRDLOperation):
     """The number of work-groups along each dimension."""
     items = opt_prop_def(DenseArrayBase[I64])
     """The number of work-items of a work-group along each dimension."""
+    checks = opt_prop_def(UnitAttr)
+    """Present if the kernel takes a word after its outputs, which it sets where an index is out of
+    range."""
     code = opt_prop_def(IntegerAttr[I64])
     nodes = opt_prop_def(ArrayAttr[StringAttr])
     """The names of the nodes that the kernel computes."""
@@ -74,6 +78,7 @@ class KernelOp(IRDLOperation):
                 "entry": StringAttr(source.entry) if source.entry else None,
                 "groups": _numbers(source.groups),
                 "items": _numbers(source.items),
+                "checks": UnitAttr() if source.checks else None,
                 "code": code,
                 "nodes": nodes,
             }
@@ -84,7 +89,8 @@ class KernelOp(IRDLOperation):
         """The source text of the kernel and the sizes of its launch."""
         given = (self.groups, self.items)
         groups, items = (() if each is None else tuple(each.get_values()) for each in given)
-        return Source(self.text.data, self.entry.data if self.entry else "", groups, items)
+        entry = self.entry.data if self.entry else ""
+        return Source(self.text.data, entry, groups, items, self.checks is not None)
 
     @property
     def inputs(self) -> Sequence[Attribute]:

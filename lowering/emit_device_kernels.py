@@ -10,8 +10,9 @@
       text "__kernel void relu_0(..) {..}" ..
     %y = tile.call @relu_0(%x) : tensor<4xf32, #opencl>
 
-A kernel becomes a launch for each of its statements that no other statement computes. The results
-of all but the last are tensors of the segment.
+A kernel becomes a launch for each of its statements that no other statement computes. Statements
+that write parts of one tensor are one launch. The results of all but the last launch are tensors of
+the segment.
 """
 
 from __future__ import annotations
@@ -21,15 +22,16 @@ from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, FunctionType, ModuleOp, StringAttr
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tessella import targets
 from tessella.dialects import device
 from tessella.dialects.calls import NODES, nodes_of
-from tessella.dialects.tile import CallOp, KernelOp, ReturnOp
+from tessella.dialects.tile import CallOp, EmptyOp, KernelOp, ReturnOp
+from tessella.dialects.tile.inits import reads
 from tessella.passes.base import segments
-from tessella.passes.emitter import emitter_of
+from tessella.passes.emitter import Group, emitter_of, groups_of, obstacle_of
 from tessella.passes.kinds import ProgramPass
 from tessella.passes.tile_fuse_maps import TileFuseMapsPass
 from tessella.runtime.devices import Source
@@ -69,23 +71,23 @@ class _Table:
     module: ModuleOp
     known: dict[Hashable, device.KernelOp] = field(default_factory=dict[Hashable, device.KernelOp])
 
-    def emit(self, kernel: KernelOp) -> Mapping[Operation, device.KernelOp]:
-        """Return the kernel of each statement. Raises UnsupportedError for a statement that has no
-        code on the device."""
+    def emit(self, kernel: KernelOp) -> Mapping[Group, device.KernelOp]:
+        """Return the kernel of each group of statements. Raises UnsupportedError for a group that
+        has no code on the device."""
         name = kernel.device
         assert name is not None
         emitter, facts = emitter_of(name), find(name).facts
-        found: dict[Operation, device.KernelOp] = {}
-        for number, statement in enumerate(kernel.all_statements):
-            reason = emitter.why_not(statement)
+        found: dict[Group, device.KernelOp] = {}
+        for number, group in enumerate(groups_of(kernel.all_statements)):
+            reason = obstacle_of(group) or emitter.why_not(group)
             if reason is not None:
                 node = ", ".join(node.data for node in kernel.nodes or ())
                 raise UnsupportedError(
-                    [Unsupported(statement.name, node, reason)], where=f"building for {name}"
+                    [Unsupported(group[-1].name, node, reason)], where=f"building for {name}"
                 )
-            alone = _alone(statement, kernel.sym_name.data + (f"_{number}" if number else ""))
+            alone = _alone(group, kernel.sym_name.data + (f"_{number}" if number else ""))
             source = emitter.emit(alone, facts)
-            found[statement] = self._kernel(kernel, alone, name, source)
+            found[group] = self._kernel(kernel, alone, name, source)
         return found
 
     def _kernel(
@@ -100,26 +102,33 @@ class _Table:
         return self.known[key]
 
 
-def _alone(statement: Operation, name: str) -> KernelOp:
-    """Return a kernel of one statement, whose arguments are the operands of the statement."""
-    operands = list(dict.fromkeys(statement.operands))
+def _operands(group: Group) -> Sequence[SSAValue]:
+    """Return the tensors that a group reads."""
+    return list(dict.fromkeys(value for op in group for value in reads(op)))
+
+
+def _alone(group: Group, name: str) -> KernelOp:
+    """Return a kernel of one group, whose arguments are the tensors that the group reads."""
+    operands = _operands(group)
     block = Block(arg_types=[value.type for value in operands])
     for argument, value in zip(block.args, operands, strict=True):
         argument.name_hint = value.name_hint
-    copy = statement.clone(dict(zip(operands, block.args, strict=True)))
-    for new, old in zip(copy.results, statement.results, strict=True):
-        new.name_hint = old.name_hint
-    block.add_ops([copy, ReturnOp(copy.results)])
-    type = FunctionType.from_lists([v.type for v in operands], list(copy.result_types))
+    values = dict[SSAValue, SSAValue](zip(operands, block.args, strict=True))
+    made = [op.owner for op in group[0].operands if isinstance(op.owner, EmptyOp)]
+    for op in (*made, *group):
+        block.add_op(op.clone(values))
+    results = [values[result] for result in group[-1].results]
+    block.add_op(ReturnOp(results))
+    type = FunctionType.from_lists([v.type for v in operands], [v.type for v in results])
     return KernelOp(name, type, Region(block))
 
 
 @dataclass(frozen=True)
 class _Emitted:
-    """A kernel on tensors, and the device kernels that replace it."""
+    """A kernel on tensors, and the device's kernel of each of its groups of statements."""
 
     kernel: KernelOp
-    kernels: Mapping[Operation, device.KernelOp]
+    kernels: Mapping[Group, device.KernelOp]
 
     def replace(self, call: CallOp) -> None:
         """Replace a call by calls of the device's kernels."""
@@ -127,13 +136,13 @@ class _Emitted:
             zip(self.kernel.body.block.args, call.arguments, strict=True)
         )
         nodes = ArrayAttr(map(StringAttr, self._nodes(call)))
-        for statement, kernel in self.kernels.items():
-            arguments = [values[value] for value in dict.fromkeys(statement.operands)]
-            types: Sequence[Attribute] = statement.result_types
+        for group, kernel in self.kernels.items():
+            arguments = [values[value] for value in _operands(group)]
+            types: Sequence[Attribute] = group[-1].result_types
             made = CallOp(kernel.sym_name.data, arguments, types)
             made.attributes[NODES] = nodes
             Rewriter.insert_op(made, InsertPoint.before(call))
-            values.update(zip(statement.results, made.results, strict=True))
+            values.update(zip(group[-1].results, made.results, strict=True))
         for old, value in zip(call.res, self.kernel.returned.values, strict=True):
             new = values[value]
             new.name_hint = old.name_hint or new.name_hint

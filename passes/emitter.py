@@ -3,27 +3,57 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import import_module
 
-from xdsl.ir import Operation
+from xdsl.ir import SSAValue
 
-from tessella.dialects.tile import KernelOp
+from tessella.dialects.tile import ContractOp, EmptyOp, KernelOp
+from tessella.dialects.tile.selection import SelectionOp
 from tessella.runtime.devices import Source, device
 from tessella.support.errors import InternalError
 from tessella.targets.device_facts import DeviceFacts
 
+Statement = ContractOp | SelectionOp
+Group = Sequence[Statement]
+"""The statements that write one tensor, each a part of it, or a single statement."""
+
 
 class Emitter(ABC):
-    """An emitter. It gets kernels of one statement each."""
+    """An emitter. It gets kernels with the statements of one group each."""
 
     @abstractmethod
-    def why_not(self, op: Operation) -> str | None:
-        """Return why a statement has no code on the device, as a sentence; None if it has."""
+    def why_not(self, group: Group) -> str | None:
+        """Return why the statements of a group have no code on the device, as a sentence; None if
+        they have."""
 
     @abstractmethod
     def emit(self, kernel: KernelOp, facts: DeviceFacts) -> Source:
         """Return the code of a kernel for a device with these facts."""
+
+
+def groups_of(statements: Iterable[Statement]) -> Sequence[Group]:
+    """Return the groups of a kernel's statements, each after those that it reads."""
+    groups: dict[SSAValue, Group] = {}
+    for op in statements:
+        init = op.init if isinstance(op, ContractOp) else None
+        before = () if init is None else groups.pop(init, ())
+        groups[op.results[0]] = (*before, op)
+    return [*groups.values()]
+
+
+def obstacle_of(group: Group) -> str | None:
+    """Return why no device runs a group as a launch of its own, as a sentence; None if one may."""
+    for number, op in enumerate(group):
+        init = op.init if isinstance(op, ContractOp) else None
+        if init is None:
+            continue
+        if number == 0 and not isinstance(init.owner, EmptyOp):
+            return "no code for a statement that writes into an operand"
+        if not init.has_one_use():
+            return "no code for a tensor that is read between the writes of its parts"
+    return None
 
 
 def emitter_of(name: str) -> Emitter:

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella.runtime.arena import Workspace
-from tessella.runtime.devices import Memory, Slice, Source, device
+from tessella.runtime.checks import out_of_range
+from tessella.runtime.devices import Device, Memory, Slice, Source, device
 from tessella.runtime.specs import TensorSpec
 from tessella.support.decisions import known
 from tessella.support.errors import ExecutionError, TessellaError
@@ -150,6 +151,8 @@ def _read(name: str, memory: Memory, array: Array) -> None:
     found = device(name)
     with found.lock:
         found.read(memory.slice(), array)
+        for check in memory.checks:
+            check()
 
 
 def _write(name: str, array: Array, memory: Memory) -> None:
@@ -158,19 +161,54 @@ def _write(name: str, array: Array, memory: Memory) -> None:
         found.write(memory.slice(), np.require(array, None, ["C", "A"]))
 
 
+_WORD = 64
+"""The distance of the words of kernels in bytes, at whose multiples a ``Slice`` begins."""
+
+
+class _Words:
+    """The words of a segment's calls, which their kernels set where an index is out of range."""
+
+    def __init__(self, found: Device, calls: Sequence[DeviceCall]) -> None:
+        self.device = found
+        self.calls = calls
+        self._memory = Memory(found, _WORD * len(calls))
+        self._zeros = np.zeros(_WORD * len(calls), np.uint8)
+
+    def clear(self) -> None:
+        """Set the words to 0."""
+        self.device.write(self._memory.slice(), self._zeros)
+
+    def word(self, call: DeviceCall) -> Sequence[Slice]:
+        """Return the word of a call; empty if its kernel takes none."""
+        numbers = [number for number, each in enumerate(self.calls) if each is call]
+        return [self._memory.slice(_WORD * number, _WORD) for number in numbers]
+
+    def check(self) -> None:
+        """Raise ExecutionError if a kernel has set its word."""
+        words = np.empty((len(self.calls), _WORD), np.uint8)
+        self.device.read(self._memory.slice(), words)
+        for call, is_set in zip(self.calls, words[:, 0], strict=True):
+            if is_set:
+                raise out_of_range(call.nodes)
+
+
 class SegmentCall:
-    """A bound segment step on a device, with its arena and the memory of its outputs."""
+    """A bound segment on a device: its arena, the memory of its outputs, and the words of its
+    kernels."""
 
     def __init__(self, step: DeviceStep) -> None:
         self.step = step
         self.device = device(step.device)
         self._outputs: list[Memory] = []
         self._arena: Memory | None = None
+        self._words: _Words | None = None
 
     def resize(self, step: Any, sized: Any, workspace: Workspace) -> None:
         """Change the step to values of the symbols, with memory for its outputs and its arena."""
         assert isinstance(step, DeviceStep)
         self.step = step
+        checked = [c for c in step.calls if c.kernel and step.kernels[c.kernel].checks]
+        self._words = _Words(self.device, checked) if checked else None
         self._arena = workspace.device_arena(step.device, known(step.arena_bytes))
         sizes = [size_of(spec) for spec in step.specs]
         if sizes != [memory.size for memory in self._outputs]:
@@ -178,10 +216,17 @@ class SegmentCall:
 
     def run(self, values: list[Any]) -> None:
         """Launch the kernels."""
-        memories = [*(values[i] for i in self.step.inputs), *self._outputs]
+        inputs = [values[i] for i in self.step.inputs]
+        memories = [*inputs, *self._outputs]
+        checks = [check for memory in inputs for check in memory.checks]
+        if self._words is not None:
+            checks.append(self._words.check)
         for i, memory in zip(self.step.outputs, self._outputs, strict=True):
             values[i] = memory
+            memory.checks = [*dict.fromkeys(checks)]
         with self.device.lock:
+            if self._words is not None:
+                self._words.clear()
             for call in self.step.calls:
                 self._call(call, [self._slice(each, memories) for each in call.operands])
 
@@ -198,7 +243,8 @@ class SegmentCall:
                 self.device.copy(*buffers)
                 return
             kernel = self.device.built(self.step.kernels[call.kernel])
-            self.device.launch(kernel, buffers)
+            words = self._words.word(call) if self._words is not None else ()
+            self.device.launch(kernel, [*buffers, *words])
         except (TessellaError, MemoryError):
             raise
         except Exception as error:  # a plugin's device may raise any exception

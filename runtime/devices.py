@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -50,6 +50,9 @@ class Source:
     """The number of work-groups along each dimension of the launch."""
     items: tuple[int, ...] = ()
     """The number of work-items of a work-group along each dimension."""
+    checks: bool = False
+    """True if the kernel takes a word after its outputs, and sets it to 1 where an index is out of
+    range."""
 
 
 class Slice(NamedTuple):
@@ -135,6 +138,8 @@ class Memory:
 
     def __init__(self, device: Device, size: int) -> None:
         self.size = size
+        self.checks: Sequence[Callable[[], None]] = ()
+        """Functions that raise if a kernel that computed the value found an index out of range."""
         with device.lock:
             self.buffer = device.alloc(max(size, 1))
         weakref.finalize(self, _free, device, self.buffer).atexit = False

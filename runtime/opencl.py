@@ -12,6 +12,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tessella.runtime.devices import Array, Device, Slice, Source
+from tessella.support.disk import Folder
 from tessella.support.errors import InternalError, LibraryError, ResourceError
 from tessella.support.knobs import KNOBS
 from tessella.targets.device_facts import DeviceFacts
@@ -29,6 +31,9 @@ _VENDORS = "OCL_ICD_VENDORS"
 _SYSTEM = Path("/etc/OpenCL/vendors")
 _WHEEL = "libintelocl.so"
 """The file name of the driver in the package `intel-opencl-rt`."""
+
+BINARIES = Folder("binaries", 1 / 64)
+"""Compiled programs, by their source, the device and its driver."""
 
 USUAL = DeviceFacts(
     flops=2e12, bandwidth=1e11, link=1e10, latency=2e-5, launch=1e-5, local_bytes=32768, units=16
@@ -132,18 +137,40 @@ class OpenClDevice(Device):
         self._cl.enqueue_copy(self._queue, to, source, **settings)
 
     def build(self, source: Source) -> Any:
-        """Compile a program, and return its kernel with the sizes of the launch."""
+        """Compile a program, or read it from the cache, and return its kernel with the sizes of the
+        launch."""
+        items = source.items
+        total = tuple(n * size for n, size in zip(source.groups, items, strict=True))
+        return self._cl.Kernel(self._program(source), source.entry), total, items
+
+    def _program(self, source: Source) -> Any:
+        key = "\n".join((*self._made_by, source.text))
+        binary = BINARIES.get(key)
+        if binary is not None:
+            with suppress(self._cl.Error):  # the driver may refuse a binary, such as a broken one
+                return self._compiled([self._device], [binary])
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the user of a kernel cannot fix compiler warnings
-                program = self._cl.Program(self._context, source.text).build(cache_dir=False)
+            program = self._compiled(source.text)
         except self._cl.RuntimeError as error:
             raise InternalError(
                 "the OpenCL compiler refuses a kernel", where=source.entry, found=str(error)
             ) from error
-        items = source.items
-        total = tuple(n * size for n, size in zip(source.groups, items, strict=True))
-        return self._cl.Kernel(program, source.entry), total, items
+        [made] = program.get_info(self._cl.program_info.BINARIES)
+        if made:
+            BINARIES.put(key, made)
+        return program
+
+    def _compiled(self, *program: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the user of a kernel cannot fix compiler warnings
+            return self._cl.Program(self._context, *program).build(cache_dir=False)
+
+    @cached_property
+    def _made_by(self) -> tuple[str, ...]:
+        """The device and its driver, by which binaries are cached."""
+        found = self._device
+        platform = found.platform
+        return (platform.name, platform.version, found.name, found.version, found.driver_version)
 
     def launch(self, kernel: Any, buffers: Sequence[Slice]) -> None:
         """Enqueue a kernel. Each slice is passed as two arguments: the memory, and an offset in

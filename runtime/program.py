@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella.runtime.arena import Workspace, Workspaces, address, aligned
+from tessella.runtime.checks import out_of_range
 from tessella.runtime.device_steps import (
     HOST,
     CopyCall,
@@ -41,7 +42,7 @@ from tessella.runtime.specs import Constant, TensorSpec
 from tessella.runtime.symbols import DefinedSymbol, Dimension, ElementSymbol, SymbolSource
 from tessella.runtime.watch import Watch
 from tessella.support.decisions import known
-from tessella.support.errors import ExecutionError, InternalError, ResourceError
+from tessella.support.errors import InternalError, ResourceError
 from tessella.support.sizes import Size, symbols_of, value_of
 
 Array = npt.NDArray[Any]
@@ -593,12 +594,7 @@ class _NativeCall:
 
     def _fail(self) -> None:
         self.watch.check()
-        nodes = self.nodes.get(int(self.statuses[0]) - 1, ())
-        raise ExecutionError(
-            "an index is out of range",
-            where=f"node {', '.join(map(repr, nodes)) or 'unknown'}",
-            hint="check the indices, lengths, thresholds and regions that are fed to the node",
-        )
+        raise out_of_range(self.nodes.get(int(self.statuses[0]) - 1, ()))
 
 
 class _ScanCall:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
+from itertools import combinations
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
-from tessella.codegen.opencl.plan import plan
-from tessella.codegen.opencl.scalars import PRELUDE, STORED, why_not_scalar
-from tessella.codegen.opencl.statement import StatementText
+from tessella.codegen.opencl.kernel import kernel_source
+from tessella.codegen.opencl.scalars import STORED, why_not_scalar
 from tessella.dialects.elements import find_element
+from tessella.dialects.layout import ANY_LAYOUT
 from tessella.dialects.nn.core import shape_of
-from tessella.dialects.tile import ContractOp, KernelOp
+from tessella.dialects.tile import ContractOp, ExtractOp, KernelOp
 from tessella.dialects.tile.flat import flatten, layout_of
-from tessella.passes.emitter import Emitter
-from tessella.passes.plaidml.stride_table import obstacle
+from tessella.passes.emitter import Emitter, Group
+from tessella.passes.plaidml.stride_table import table_obstacle
 from tessella.runtime.devices import Source
 from tessella.support.decisions import known
 from tessella.targets.device_facts import DeviceFacts
 
+Box = tuple[tuple[int, int], ...]
+"""A part of a tensor: the first element and the end along each dimension."""
 MOST_ELEMENTS = 1 << 31
 """Tensors with this many elements or more have no code, because addresses are 32-bit integers."""
 
@@ -26,35 +30,28 @@ MOST_ELEMENTS = 1 << 31
 class OpenClEmitter(Emitter):
     """Writes statements as kernels of OpenCL C."""
 
-    def why_not(self, op: Operation) -> str | None:
-        """Return the reason why no code can be written for a statement, as a sentence; None if code
-        can be written."""
-        if not isinstance(op, ContractOp):
-            return f"no code for {op.name}"
-        return next(_reasons(op), None)
+    def why_not(self, group: Group) -> str | None:
+        """Return why a group has no code, as a sentence; None if it has."""
+        parts: list[ContractOp] = []
+        for op in group:
+            if not isinstance(op, ContractOp):
+                return f"no code for {op.name}"
+            parts.append(op)
+        return next((reason for op in parts for reason in _reasons(op)), _misfit(parts))
 
     def emit(self, kernel: KernelOp, facts: DeviceFacts) -> Source:
-        """Return the source text and the launch sizes of a kernel that consists of one
-        statement."""
-        [statement] = kernel.statements
-        found, name = plan(statement, facts), _identifier(kernel.sym_name.data)
-        text = StatementText(name, statement, found, kernel.body.block.args).text()
-        return Source(PRELUDE + text, name, (found.groups,), (found.items,))
-
-
-def _identifier(name: str) -> str:
-    return "k_" + "".join(c if c.isalnum() and c.isascii() else "_" for c in name)
+        """Return the text of a kernel of one group."""
+        return kernel_source(kernel, facts)
 
 
 def _reasons(op: ContractOp) -> Iterator[str]:
-    if op.init is not None or op.is_scatter or op.running_index is not None or op.at_list:
-        yield "no code for a statement that writes into another result or has a running index"
-    yield from filter(None, map(_wrong_tensor, op.tensors))
-    yield from filter(None, [obstacle(op)])
+    if op.is_scatter or op.running_index is not None or op.at_list:
+        yield "no code for an indexed write, or a running index"
+    extracts = [inner.source for inner in op.walk() if isinstance(inner, ExtractOp)]
+    yield from filter(None, map(_wrong_tensor, (*op.tensors, *extracts)))
+    yield from filter(None, [table_obstacle(op), *map(_wrong_source, extracts)])
     bodies = filter(None, (op.combine.block, op.post_block))
     yield from filter(None, (why_not_scalar(inner) for block in bodies for inner in block.ops))
-    if not _covers(op):
-        yield "the statement does not write each element of its result"
     if any(c.is_of_results(len(op.inputs)) for c in flatten(op).constraints):
         yield "the statement reads or writes beyond its result"
 
@@ -67,17 +64,47 @@ def _wrong_tensor(value: SSAValue) -> str | None:
     return "a tensor has 2^31 elements or more" if size >= MOST_ELEMENTS else None
 
 
-def _covers(op: ContractOp) -> bool:
-    """Return whether the indices of a statement cover each element of its result: every dimension
-    is indexed by one whole index, or has size 1."""
-    names = [form.single for form in op.out_access]
-    sizes = zip(names, shape_of(op.res), strict=True)
-    whole = all(name is None or op.ranges[name] == size for name, size in sizes)
-    ones = zip(op.out_access, names, shape_of(op.res), strict=True)
-    return (
-        whole
-        and len({*filter(None, names)}) == len([*filter(None, names)])
-        and all(name is not None or (size == 1 and not form.terms) for form, name, size in ones)
+def _wrong_source(value: SSAValue) -> str | None:
+    """Return why elements of a tensor cannot be read at computed coordinates, if so."""
+    shape, layout = shape_of(value), layout_of(value)
+    if layout == ANY_LAYOUT or layout.splits(len(shape)):
+        return "a tensor that is read at computed coordinates has no strides"
+    return None if all(map(known, shape)) else "a tensor is empty"
+
+
+def _misfit(parts: Sequence[ContractOp]) -> str | None:
+    """Return why the parts that statements write are not the result as a whole, if so."""
+    if len(parts) > 1 and not all(op.is_map for op in parts):
+        return "no code for sums that are a part of their result"
+    boxes = [_box(op) for op in parts]
+    written = sum(math.prod(end - first for first, end in box) for box in boxes if box is not None)
+    size = math.prod(map(known, shape_of(parts[-1].res)))
+    overlaps = any(_overlap(a, b) for a, b in combinations(filter(None, boxes), 2))
+    if None in boxes or overlaps or written != size:
+        return "the statements do not write each element of their result once"
+    return None
+
+
+def _box(op: ContractOp) -> Box | None:
+    """Return the part of the result that a statement writes: the first element and the end along
+    each dimension; None if it is no such part."""
+    names = [name for form in op.out_access for name, _ in form.terms]
+    if len({*names}) < len(names) or any(len(form.terms) > 1 for form in op.out_access):
+        return None
+    box: list[tuple[int, int]] = []
+    for form in op.out_access:
+        first, extent = known(form.constant), 1
+        for name, factor in form.terms:
+            if factor != 1:
+                return None
+            extent = known(op.ranges[name])
+        box.append((first, first + extent))
+    return tuple(box)
+
+
+def _overlap(a: Box, b: Box) -> bool:
+    return all(
+        first < end_b and first_b < end for (first, end), (first_b, end_b) in zip(a, b, strict=True)
     )
 
 

@@ -14,7 +14,7 @@ from xdsl.traits import IsTerminator
 
 from tessella.dialects.arith import CmpfOp, CmpiOp, ConstantOp
 from tessella.dialects.elements import find_element
-from tessella.dialects.tile import IndexOp, YieldOp
+from tessella.dialects.tile import ExtractOp, IndexOp, YieldOp
 
 SCALARS: Mapping[str, str] = {"f32": "float", "bool": "int", "i32": "int", "i64": "long"}
 """The C types of scalar values, by element."""
@@ -25,8 +25,13 @@ INDEX = "long"
 PRELUDE = """\
 float max_of(float a, float b) { return a > b || isnan(a) ? a : b; }
 float min_of(float a, float b) { return a < b || isnan(a) ? a : b; }
+long checked(long at, long size, __global int *word) {
+  if (at >= 0 && at < size) return at;
+  *word = 1;
+  return 0;
+}
 """
-"""Definitions of a maximum and a minimum that propagate NaN; OpenCL's own functions ignore NaN."""
+"""Functions that propagate NaN, which those of OpenCL drop, and the check of a coordinate."""
 
 _NAMES = (
     *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "sin", "sinh", "tan"),
@@ -98,12 +103,12 @@ def type_of(type: Attribute) -> str | None:
 
 
 def why_not_scalar(op: Operation) -> str | None:
-    """Return the reason why no code can be written for an op of a body, as a sentence; None if code
-    can be written."""
-    for value in (*op.operands, *op.results):
+    """Return why an op of a body has no code, as a sentence; None if it has."""
+    operands = op.coordinates if isinstance(op, ExtractOp) else op.operands
+    for value in (*operands, *op.results):
         if type_of(value.type) is None:
             return f"no code for {value.type}"
-    known = isinstance(op, ConstantOp | IndexOp | YieldOp) or _template(op) is not None
+    known = isinstance(op, ConstantOp | IndexOp | YieldOp | ExtractOp) or _template(op) is not None
     if op.name in _SIGNED | _UNSIGNED:
         known = known and (op.operands[0].type == i1) == (op.name in _UNSIGNED)
     return None if known else f"no code for {op.name}"
@@ -121,13 +126,14 @@ def body_lines(
     block: Block,
     arguments: Sequence[str],
     indices: Mapping[str, str],
+    extract: Callable[[ExtractOp, Sequence[str]], str],
     fresh: Callable[[], str],
     without: Operation | None = None,
 ) -> tuple[list[str], Mapping[SSAValue, str]]:
     """Return the lines of C that compute a body, and the C names of its values.
 
-    ``arguments`` are the C names of the block's arguments, and ``indices`` maps the names of
-    indices to C expressions. The op ``without`` is not written.
+    ``arguments`` are the names of the block's arguments, ``indices`` the values of indices by name.
+    ``extract`` writes an element at coordinates. The op ``without`` is left out.
     """
     names: dict[SSAValue, str] = dict(zip(block.args, arguments, strict=True))
     lines: list[str] = []
@@ -135,7 +141,10 @@ def body_lines(
         if op.has_trait(IsTerminator) or op is without:
             continue
         result = op.results[0]
-        text = _expression(op, names, indices)
+        if isinstance(op, ExtractOp):
+            text = extract(op, [names[value] for value in op.coordinates])
+        else:
+            text = _expression(op, names, indices)
         names[result] = fresh()
         lines.append(f"const {type_of(result.type)} {names[result]} = {text};")
     return lines, names

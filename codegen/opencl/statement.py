@@ -1,6 +1,6 @@
-"""The OpenCL text of a kernel, which divides a statement among work-groups as PlaidML does.
+"""The text of a statement over work-groups, as PlaidML writes it.
 
-__kernel void NAME(__global float *A, long A_at, ..) {
+{
   // the group's tile of the output, and the work-item's place in it
   // for each step of the reduction: load tiles of inputs, barrier, accumulate, barrier
   // add up the sums of work-items that share outputs
@@ -20,10 +20,11 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from tessella.codegen.opencl.plan import Plan, Tiled
 from tessella.codegen.opencl.scalars import STORED, body_lines, literal, type_of
 from tessella.dialects.elements import element_of
-from tessella.dialects.tile import ContractOp
+from tessella.dialects.nn.core import shape_of
+from tessella.dialects.tile import ContractOp, ExtractOp
 from tessella.dialects.tile.aggregations import aggregation_of
 from tessella.dialects.tile.bodies import yielded
-from tessella.dialects.tile.flat import Constraint, FlatAccess
+from tessella.dialects.tile.flat import Constraint, FlatAccess, strides_of
 from tessella.passes.plaidml.read_plan import MergedIndex, ReadPlan
 from tessella.support.decisions import known
 
@@ -39,17 +40,16 @@ _ACCUMULATE = {
 
 
 class StatementText:
-    """A writer of the kernel that computes a statement."""
+    """Writes a statement in a kernel, whose tensors have the names ``p0``, ``p1``, .."""
 
     def __init__(
-        self, name: str, op: ContractOp, plan: Plan, arguments: Sequence[SSAValue]
+        self, op: ContractOp, plan: Plan, arguments: Sequence[SSAValue], depth: int
     ) -> None:
-        self.name = name
         self.op = op
         self.plan = plan
         self.arguments = arguments
         self._lines: list[str] = []
-        self._depth = 0
+        self._depth = depth
         self._fresh = count()
         first = aggregation_of(op.aggregation.data, self._type) if not op.is_map else None
         self._identity = "0" if first is None else literal(first.identity(32))
@@ -59,26 +59,14 @@ class StatementText:
         """The type of the values that are aggregated."""
         return yielded(self.op.combine.block).type
 
-    def text(self) -> str:
-        """Return the text of the kernel."""
-        values = [*self.arguments, self.op.res]
-        listed = ", ".join(
-            f"__global {STORED[element_of(v.type).name]} *b{i}, long b{i}_at"
-            for i, v in enumerate(values)
-        )
-        self._line(f"__kernel void {self.name}({listed}) {{")
-        with self._indented():
-            for i, value in enumerate(values):
-                kind = STORED[element_of(value.type).name]
-                bytes_ = f"(__global char *)b{i} + b{i}_at"
-                self._line(f"__global {kind} *p{i} = (__global {kind} *)({bytes_});")
-            self._places()
-            self._accumulators()
-            self._steps()
-            self._rollup()
-            self._store()
-        self._line("}")
-        return "\n".join(self._lines) + "\n"
+    def lines(self) -> Sequence[str]:
+        """Return the lines of the statement."""
+        self._places()
+        self._accumulators()
+        self._steps()
+        self._rollup()
+        self._store()
+        return self._lines
 
     # ** lines **
 
@@ -114,10 +102,9 @@ class StatementText:
     # ** places **
 
     def _places(self) -> None:
-        """Write the declarations of the first and the last value of each free index in the group's
-        tile, of the work-item's first value, and of local memory."""
-        self._line("const int item = get_local_id(0);")
-        self._line("int group = get_group_id(0), rest = item;")
+        """Write the first and the last value of each free index in the group's tile, and the
+        work-item's offset in the tile."""
+        self._line("int rest = item;")
         for each in self.plan.free:
             n = each.symbol
             if each.tiles == 1:
@@ -225,7 +212,7 @@ class StatementText:
         return {each.name: each for each in (*self.plan.free, *self.plan.reduced)}
 
     def _points(self, constraints: Sequence[Constraint]) -> None:
-        with self._blocks(self._reduced_heads()):
+        with self._blocks(self._reduced_heads() or [""]):
             self._digits()
             heads, number = self._turns()
             with self._blocks(heads):
@@ -286,10 +273,19 @@ class StatementText:
     ) -> Mapping[SSAValue, str]:
         """Write the ops of a body. Returns the C names of its values."""
         indices = {index.name: self._symbol(index.name) for index in self.op.index_list}
-        lines, names = body_lines(block, arguments, indices, self._name, without)
+        lines, names = body_lines(block, arguments, indices, self._extract, self._name, without)
         for line in lines:
             self._line(line)
         return names
+
+    def _extract(self, op: ExtractOp, coordinates: Sequence[str]) -> str:
+        """Return the element of a tensor at coordinates, which are checked."""
+        shape, strides = shape_of(op.source), strides_of(op.source)
+        terms = [
+            _scaled(known(strides[d]), f"checked({at}, {known(shape[d])}, word)")
+            for d, at in enumerate(coordinates)
+        ]
+        return f"p{self._buffer(op.source)}[{' + '.join(terms) or '0'}]"
 
     def _elements(self) -> list[str]:
         """Write the loads of the inputs at a point. Returns the C names of the loaded values."""

@@ -13,7 +13,7 @@ from tessella.support.disk import Folder
 
 Array = npt.NDArray[np.uint8]
 
-FOLDER = Folder("weights", 44 / 64)
+FOLDER = Folder("weights", 43 / 64)
 
 
 class MissingError(Exception):

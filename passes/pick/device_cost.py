@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from xdsl.ir import Operation
-
-from tessella.dialects.elements import bytes_of
+from tessella.dialects.elements import bytes_of, element_of
 from tessella.dialects.nn.core import NnOp, shape_of, tensor_type
 from tessella.dialects.place import PlaceAttr, is_apart
-from tessella.dialects.tile import ContractOp, KernelOp
+from tessella.dialects.tile import ContractOp, ExtractOp, KernelOp
 from tessella.kernels.registry import VIEW_KERNEL, Kernel
-from tessella.passes.emitter import emitter_of
+from tessella.passes.emitter import Group, Statement, emitter_of, groups_of, obstacle_of
 from tessella.passes.pick.cost_key import exact_key
 from tessella.passes.pick.scratch import scratch_kernel
 from tessella.passes.tile_fuse_maps import TileFuseMapsPass
@@ -44,33 +42,46 @@ def why_not_on_device(kernel: Kernel, op: NnOp, place: PlaceAttr) -> str | None:
     if kernel.lower is None or kernel.name == VIEW_KERNEL:
         return None
     emitter = emitter_of(name)
-    reasons = map(emitter.why_not, _statements(kernel, op, place))
+    reasons = (obstacle_of(group) or emitter.why_not(group) for group in _groups(kernel, op, place))
     return next((reason for reason in reasons if reason is not None), None)
 
 
 def device_seconds(op: NnOp, kernel: Kernel, place: PlaceAttr) -> float:
-    """Return the seconds of a generated kernel at a device: those of its statements, each of which
-    is a launch."""
+    """Return the seconds of a generated kernel at a device: those of its groups of statements, each
+    of which is a launch."""
     if kernel.name == VIEW_KERNEL:
         return 0.0
     facts = device(place.device.data).facts
     return sum(
-        facts.kernel_seconds(_operations(statement), _bytes(statement))
-        for statement in _statements(kernel, op, place)
-        if isinstance(statement, ContractOp)
+        facts.kernel_seconds(sum(map(_operations, group)), _bytes(group))
+        for group in _groups(kernel, op, place)
     )
 
 
-def _statements(kernel: Kernel, op: NnOp, place: PlaceAttr) -> Sequence[Operation]:
+def _groups(kernel: Kernel, op: NnOp, place: PlaceAttr) -> Sequence[Group]:
     scratch: KernelOp = scratch_kernel(exact_key(op), op, kernel, place)
     TileFuseMapsPass().rewrite(scratch, native())
-    return scratch.all_statements
+    return groups_of(scratch.all_statements)
 
 
-def _operations(op: ContractOp) -> float:
-    points = math.prod(estimated(index.range) for index in op.index_list)
-    return points * (len(list(op.combine.walk())) + (0 if op.is_map else 1))
+def _operations(op: Statement) -> float:
+    if not isinstance(op, ContractOp):
+        return 0.0
+    return _points(op) * (len(list(op.combine.walk())) + (0 if op.is_map else 1))
 
 
-def _bytes(op: ContractOp) -> float:
-    return sum(estimated(bytes_of(tensor_type(value))) for value in dict.fromkeys(op.tensors))
+def _points(op: ContractOp) -> int:
+    return math.prod(estimated(index.range) for index in op.index_list)
+
+
+def _bytes(group: Group) -> float:
+    """Return the bytes of the tensors that a group reads and writes. Of a tensor that is read at
+    computed coordinates, an element is read at each point."""
+    statements = [op for op in group if isinstance(op, ContractOp)]
+    values = [*(v for op in statements for v in op.tensors[:-1]), group[-1].results[0]]
+    total = sum(estimated(bytes_of(tensor_type(value))) for value in dict.fromkeys(values))
+    for op in statements:
+        for inner in op.walk():
+            if isinstance(inner, ExtractOp):
+                total += _points(op) * (element_of(inner.source.type).bits // 8 or 1)
+    return total

@@ -114,13 +114,19 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[object]], name_wid
 
 def obstacle(op: ContractOp) -> str | None:
     """Return why a statement has no stride table, as a sentence; None if it has one."""
+    if any(isinstance(inner, ExtractOp) for r in (op.combine, op.post) for inner in r.walk()):
+        return "it reads elements at computed coordinates"
+    return table_obstacle(op)
+
+
+def table_obstacle(op: ContractOp) -> str | None:
+    """Return why there is no stride table of the tensors that a statement reads by accesses, as a
+    sentence; None if there is one."""
     points = prod(index.range for index in op.index_list)
     if isinstance(points, Expr):
         return f"how many points it has, {points}, depends on symbols"
     if not 0 < points < MAX_POINTS:
         return f"it has {points} points, not 1 to 2^63 - 1"
-    if any(isinstance(inner, ExtractOp) for r in (op.combine, op.post) for inner in r.walk()):
-        return "it reads elements at computed coordinates"
     reasons = map(_tensor_obstacle, _tensor_names(op), op.tensors)
     return next((reason for reason in reasons if reason is not None), None)
 

@@ -6,6 +6,7 @@ import argparse
 
 from tessella.codegen import kernel_cache
 from tessella.driver.cache import cached_weights, program_cache
+from tessella.runtime import opencl
 from tessella.support import disk
 from tessella.support.errors import TessellaError
 
@@ -14,6 +15,7 @@ FOLDERS = (
     program_cache.FOLDER,
     cached_weights.FOLDER,
     program_cache.SIGNATURES,
+    opencl.BINARIES,
 )
 
 

@@ -16,9 +16,9 @@ from tessella.dialects import nn
 from tessella.dialects.graph import Graph
 from tessella.dialects.interpret import interpret
 from tessella.runtime.device_steps import CopyStep, DeviceStep
-from tessella.runtime.devices import Source
-from tessella.runtime.opencl import OPENCL
-from tessella.support.errors import InternalError
+from tessella.runtime.devices import Memory, Source
+from tessella.runtime.opencl import BINARIES, OPENCL, OpenClDevice
+from tessella.support.errors import ExecutionError, InternalError
 from tessella.targets.device_facts import DeviceFacts
 from tests.native import GraphBuilder, OneOp, build, in_numpy, normal, one_op
 
@@ -55,6 +55,13 @@ GROUPS = {
         one_op(nn.MaxPoolOp, IMAGE, **POOL),
         one_op(nn.AvgPoolOp, IMAGE, **POOL, count_include_pad=False),
         one_op(nn.TransposeOp, ROWS, perm=(2, 0, 1)),
+        one_op(nn.ReduceMeanOp, normal(2, 6, 1, 1), axes=(2, 3), keepdims=False),
+    ],
+    "moved elements": [
+        one_op(nn.ConcatOp, ROWS, normal(5, 2, 33), normal(5, 300, 33), axis=1),
+        one_op(nn.GatherOp, ROWS, np.array([[3, -1], [0, 6]]), axis=1),
+        one_op(nn.GatherElementsOp, ROWS, np.arange(15).reshape(5, 1, 3) % 7, axis=1),
+        one_op(nn.GatherNdOp, ROWS, np.array([[4, 0], [-5, 6]]), batch_dims=0),
     ],
 }
 """Ops that run as one program."""
@@ -134,6 +141,37 @@ def test_an_artifact_has_the_source(tmp_path: Path) -> None:
     assert kinds == {"copy", "device"}
 
 
+def test_an_index_out_of_range() -> None:
+    """The word of the kernel is read where a result is read, and cleared by the next call."""
+    table, inside = normal(5, 4), np.array([4, -5])
+
+    def make() -> Graph:
+        g = GraphBuilder(i=inside)
+        rows = g.op(nn.GatherOp, [g.weight(table), g.inputs["i"]], axis=0)
+        return g.graph(g.op(nn.SoftmaxOp, [rows], axis=1))
+
+    model = build(make, places=PLACES)
+    assert all(isinstance(step, CopyStep | DeviceStep) for step in in_numpy(model))
+    for outside in (5, -6):
+        with pytest.raises(ExecutionError, match="an index is out of range"):
+            model(np.array([0, outside]))
+        np.testing.assert_allclose(model(inside), interpret(make(), {"i": inside})[0], rtol=1e-5)
+
+
+def test_a_concatenation_is_one_launch() -> None:
+    def make() -> Graph:
+        g = GraphBuilder(x=ROWS)
+        parts = [g.inputs["x"], g.op(nn.TanhOp, [g.inputs["x"]]), g.weight(ROWS)]
+        return g.graph(g.op(nn.ConcatOp, parts, axis=2))
+
+    model = build(make, places=PLACES)
+    np.testing.assert_allclose(
+        model(ROWS), np.concatenate([ROWS, np.tanh(ROWS), ROWS], 2), rtol=1e-5, atol=1e-6
+    )
+    [step] = [step for step in in_numpy(model) if isinstance(step, DeviceStep)]
+    assert len(step.calls) <= 2
+
+
 def test_what_has_no_code_is_a_fallback() -> None:
     def make() -> Graph:
         g = GraphBuilder(x=ROWS)
@@ -152,6 +190,36 @@ def test_the_pick_stays_on_a_cpu() -> None:
         return g.graph(g.op(nn.SoftmaxOp, [g.inputs["x"]], axis=2))
 
     assert not in_numpy(build(make, places=["opencl/f32", "x86/f32"]))
+
+
+def test_binaries_are_cached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A binary is read by its source; a broken one is compiled again."""
+    monkeypatch.setenv("TESSELLA_CACHE", str(tmp_path))
+    compiled: list[str] = []
+
+    def compile(self: OpenClDevice, *program: Any) -> Any:
+        compiled.extend(each for each in program if isinstance(each, str))
+        return made(self, *program)
+
+    made = OpenClDevice._compiled
+    monkeypatch.setattr(OpenClDevice, "_compiled", compile)
+    text = "__kernel void k(__global float *b, long at) { b[at] = 7; }"
+    source = Source(text, "k", (1,), (1,))
+    OPENCL.build(source)
+    assert compiled == [text]
+    assert BINARIES.usage().entries == 1
+    memory, found = Memory(OPENCL, 4), np.zeros(1, np.float32)
+    OPENCL.launch(OPENCL.build(source), [memory.slice()])
+    OPENCL.read(memory.slice(), found)
+    assert found == [7]
+    assert len(compiled) == 1
+    OPENCL.build(replace(source, text=text.replace("7", "8")))
+    assert len(compiled) == 2
+    BINARIES.put("\n".join((*OPENCL._made_by, text)), b"no binary")
+    OPENCL.build(source)
+    assert len(compiled) == 3
+    OPENCL.build(source)
+    assert len(compiled) == 3
 
 
 def test_a_text_that_does_not_compile() -> None:

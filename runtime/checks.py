@@ -1,0 +1,16 @@
+"""The error of a kernel that found an index out of range."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tessella.support.errors import ExecutionError
+
+
+def out_of_range(nodes: Sequence[str]) -> ExecutionError:
+    """Return the error of a kernel that computes these nodes."""
+    return ExecutionError(
+        "an index is out of range",
+        where=f"node {', '.join(map(repr, nodes)) or 'unknown'}",
+        hint="check the indices, lengths, thresholds and regions that are fed to the node",
+    )
