@@ -201,7 +201,7 @@ def page() -> str:
     total = sum(CASES.values())
     tail = _TAIL.format(
         **_runs(),
-        steps=" ".join(f"`{name}`" for name in sorted(NEW - {"coordinates"})),
+        steps=" ".join(f"`{name}`" for name in sorted(NEW)),
         contributed=_listed(ops.contributed_ops()),
         refused=_reasons(),
         passed=total - sum(map(_failing, FAILING)),
