@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from tessella.driver.model.model import Model
 from tessella.driver.stages.stage_file import load_stage
 from tessella.support.errors import ExecutionError
 
-Array = npt.NDArray[np.generic]
+Array = npt.NDArray[Any]
 
 TEXT = """
 builtin.module attributes {symbols = [#nn.symbol<n, 1 to 64>, #nn.symbol<k, 0 to 64>,
