@@ -18,7 +18,7 @@ from tessella.frontends.emitter import Array, Emitter, Value
 from tessella.frontends.onnx.model import DTYPES, Tensor
 from tessella.support.decisions import known_all
 from tessella.support.errors import ResourceError
-from tessella.support.sizes import Expr, Size, Symbol, bounds_of, symbols_of
+from tessella.support.sizes import MOST, Expr, Size, Symbol, bounds_of, symbols_of
 
 __all__ = ["Array", "Builder", "check_size", "read_by"]
 
@@ -79,7 +79,7 @@ class Builder(Emitter):
         taken = {symbol.name for symbol in (*self._symbols, *self.defined)}
         names = (f"count_{i}" for i in itertools.count())
         name = next(name for name in names if name not in taken)
-        symbol = Symbol(name, 0, bounds_of(x.shape[0])[1])
+        symbol = Symbol(name, 0, min(MOST, bounds_of(x.shape[0])[1]))
         if isinstance(symbol.size, Expr):
             self.defined.append(symbol)
         return self.emit(nn.TrimOp, x, count, size=symbol.size)[0]
