@@ -6,27 +6,40 @@ from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.builtin import ModuleOp
 
+from tessella.dialects.nn.traits import definitions
 from tessella.dialects.sizes import declare_symbols, replace_sizes, symbols_in
 from tessella.support.errors import InputError
-from tessella.support.sizes import Size, Symbol, value_of
+from tessella.support.sizes import Size, Symbol, with_symbols
 
 
 def bound(module: ModuleOp, values: Mapping[str, int]) -> ModuleOp:
     """Return a copy of a module in which each symbol is replaced by its value in ``values``, by
-    name. A module without symbols is returned unchanged.
+    name. Symbols that ops define may remain. A module without symbols is returned unchanged.
 
     Raises InputError if a value is absent or out of the symbol's range.
     """
     symbols = symbols_in(module)
     if not symbols:
         return module
+    left = [symbol for symbol in defined_symbols(module) if symbol.name not in values]
     for symbol in symbols:
-        _check(symbol, values)
+        if symbol not in left:
+            _check(symbol, values)
     copy = module.clone()
-    declare_symbols(copy, ())
-
-    replace_sizes(copy, lambda size: value_of(size, values))
+    bind(copy, values)
     return copy
+
+
+def bind(module: ModuleOp, values: Mapping[str, int]) -> None:
+    """Replace symbols of a module by their values in ``values``, by name."""
+    left = [symbol for symbol in symbols_in(module) if symbol.name not in values]
+    declare_symbols(module, left)
+    replace_sizes(module, lambda size: with_symbols(size, values))
+
+
+def defined_symbols(module: ModuleOp) -> Sequence[Symbol]:
+    """Return the symbols that ops of a module define."""
+    return [each.symbol for op in module.walk() for each in definitions(op)]
 
 
 def bound_by(

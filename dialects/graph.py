@@ -45,6 +45,10 @@ class Graph:
     rest: Rest[Subprogram] | None = None
     """The continuation, if the program has a graph break: the module is then its first
     subprogram."""
+    divided: Callable[[], Graph] | None = None
+    """A function that returns the same program with a graph break after each op that defines
+    symbols, in case the program cannot be compiled with these symbols; None if there is no such
+    op."""
     structure: object = None
     """The structure into which the frontend assembles the results of the program; None if it does
     not assemble them."""

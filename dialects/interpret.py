@@ -16,10 +16,11 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tessella.dialects import nn, tile
-from tessella.dialects.bound import bound, bound_by
+from tessella.dialects.bound import bind, bound, bound_by
 from tessella.dialects.graph import Graph, main_function, signature
 from tessella.dialects.nn.constants import SplatOp, WeightOp, splat_array, weight_array
 from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of
+from tessella.dialects.nn.traits import definitions
 from tessella.dialects.place import CastOp, CopyOp, RelayoutOp
 from tessella.dialects.rt import LaunchOp
 from tessella.dialects.sizes import symbols_in
@@ -30,7 +31,7 @@ from tessella.runtime.elements import as_own, dtype_name
 from tessella.runtime.host import run
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InputError, InternalError
-from tessella.support.sizes import value_of
+from tessella.support.sizes import value_of, with_symbols
 
 Values = Mapping[SSAValue, Array]
 OpRunner = Callable[["Interpreter", Operation, Values], list[Array]]
@@ -83,24 +84,32 @@ class Interpreter:
     def block(self, block: Block, arguments: Sequence[Array]) -> list[Array]:
         """Run the ops of a block, and return the values of its terminator's operands. Each array is
         freed after its last use."""
-        values: dict[SSAValue, Array] = dict(zip(block.args, arguments, strict=True))
-        *body, terminator = block.ops
+        return self._ops([*block.ops], dict(zip(block.args, arguments, strict=True)))
+
+    def _ops(self, ops: Sequence[Operation], values: dict[SSAValue, Array]) -> list[Array]:
+        """Run the last ops of a block. After an op that defines symbols, numbers replace these."""
+        *body, terminator = ops
         reads = {op: {v for inner in op.walk() for v in inner.operands} for op in body}
         last_use = {value: op for op in body for value in reads[op]}
         last_use |= dict.fromkeys(terminator.operands, terminator)
-        for op in body:
-            values.update(zip(op.results, self.op(op, values), strict=True))
+        for i, op in enumerate(body, 1):
+            results = self.op(op, values)
+            values.update(zip(op.results, results, strict=True))
             for value in (*reads[op], *op.results):
                 if last_use.get(value, op) is op:
                     values.pop(value, None)
+            if sizes := _defined(op, results):
+                return self._ops(ops[i:], _bind(op, sizes, values))
         return [values[value] for value in terminator.operands]
 
     def op(self, op: Operation, values: Values) -> list[Array]:
         """Run an op on the arrays in ``values``, and return its results. Raises InternalError if
         their dtypes or shapes differ from the result types."""
         results = _runner(op)(self, op, values)
+        sizes = _defined(op, results)
         for result, array in zip(op.results, results, strict=True):
-            expected = dtype_of(result.type), shape_of(result)
+            shape = tuple(with_symbols(size, sizes) for size in shape_of(result))
+            expected = dtype_of(result.type), shape
             if expected != (array.dtype, array.shape):
                 raise InternalError(
                     f"{op.name}: the NumPy kernel and the type of the result differ",
@@ -108,6 +117,29 @@ class Interpreter:
                     found=f"{array.dtype}, {array.shape}",
                 )
         return results
+
+
+def _defined(op: Operation, results: Sequence[Array]) -> Mapping[str, int]:
+    """Return the values of the symbols that an op defines, by name."""
+    return {d.symbol.name: results[d.result].shape[d.axis] for d in definitions(op)}
+
+
+def _bind(
+    op: Operation, sizes: Mapping[str, int], values: Mapping[SSAValue, Array]
+) -> dict[SSAValue, Array]:
+    """Replace symbols by numbers in the program of an op, which changes the types of its values.
+    Returns the arrays by the new values of the op's block."""
+    module, block = op.get_toplevel_object(), op.parent
+    if not isinstance(module, ModuleOp) or block is None:
+        raise InternalError(f"{op.name} defines symbols of no module")
+    old = _values_in(block)
+    bind(module, sizes)
+    pairs = zip(old, _values_in(block), strict=True)
+    return {new: values[value] for value, new in pairs if value in values}
+
+
+def _values_in(block: Block) -> Sequence[SSAValue]:
+    return [*block.args, *(result for op in block.ops for result in op.results)]
 
 
 def _runner(op: Operation) -> OpRunner:

@@ -254,6 +254,24 @@ def replace_sizes(op: Operation, of: Sizes) -> None:
             attributes.update({name: with_sizes(x, of) for name, x in attributes.items()})
 
 
+def sizes_in(op: Operation) -> frozenset[Symbol]:
+    """Return the symbols in the types and the attributes of an op and of the ops inside it."""
+    found: set[Symbol] = set()
+
+    def seen(size: Size) -> Size:
+        found.update(symbols_of([size]))
+        return size
+
+    for inner in op.walk():
+        arguments = (x for region in inner.regions for b in region.blocks for x in b.args)
+        for value in (*inner.results, *arguments):
+            with_sizes(value.type, seen)
+        for attribute in (*inner.properties.values(), *inner.attributes.values()):
+            if attribute is not inner.attributes.get(SYMBOLS):
+                with_sizes(attribute, seen)
+    return frozenset(found)
+
+
 class SizeParser(Parser):
     """A parser of types whose dimensions may be expressions of the module's symbols."""
 

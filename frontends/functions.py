@@ -9,6 +9,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tessella.dialects import nn
+from tessella.dialects.nn.traits import definitions
 
 
 def isolate(body: Block) -> Sequence[SSAValue]:
@@ -47,11 +48,12 @@ def _brought(value: SSAValue, body: Block) -> SSAValue:
 
 
 def clean(function: FuncOp) -> set[str]:
-    """Remove the ops of a function whose results have no uses. Returns the names of the functions
-    that the remaining ops call."""
+    """Remove the ops of a function whose results have no uses, except those that define symbols.
+    Returns the names of the functions that the remaining ops call."""
     used: set[str] = set()
     for op in reversed(tuple(function.body.block.ops)):
-        if isinstance(op, nn.NnOp) and not any(result.uses for result in op.results):
+        is_used = any(result.uses for result in op.results) or definitions(op)
+        if isinstance(op, nn.NnOp) and not is_used:
             op.detach()
             op.erase()
         elif isinstance(op, nn.ScanOp):

@@ -1,4 +1,4 @@
-"""Kernels of values computed from sizes."""
+"""Kernels of values computed from sizes, and of sizes that values determine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from tessella.dialects.nn import symbolic
 from tessella.dialects.tile import Linear
 from tessella.kernels.builder import KernelBuilder
 from tessella.kernels.elements import rows
-from tessella.kernels.registry import native
+from tessella.kernels.host_cost import host_seconds
+from tessella.kernels.registry import CPU, Kernel, native, register
 
 _I64 = rows(["i64"], reads=())
 
@@ -46,3 +47,6 @@ def iota(k: KernelBuilder, op: symbolic.IotaOp) -> SSAValue:
         (type, ["d0"]),
         lambda s, _: s.op(arith.IndexCastOp(s.index("d0"), i64)),
     )
+
+
+register(Kernel("trim", symbolic.TrimOp, CPU, (NCHW,), cost=host_seconds, function="nn.trim"))

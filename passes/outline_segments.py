@@ -14,12 +14,13 @@
 
 A program whose ops are all native becomes one segment. So does the function of an `nn.scan` whose
 kernel is `loop`, under its own name. Copies between places are steps; between the host and a CPU
-they cost nothing, as both use the same memory. All ops of a segment run on one device.
+they cost nothing, as both use the same memory. All ops of a segment run on one device. An op with
+symbols stays behind the op that defines them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, cycle
 
@@ -33,10 +34,12 @@ from tessella import kernels
 from tessella.dialects.nn.constants import ConstantOp
 from tessella.dialects.nn.core import NnOp, shape_of
 from tessella.dialects.nn.recurrent import ScanOp
+from tessella.dialects.nn.traits import definitions
 from tessella.dialects.place import CastOp, CopyOp, is_apart, place_of
 from tessella.dialects.rt import LaunchOp
 from tessella.dialects.tile import ReturnOp as TileReturnOp
 from tessella.dialects.tile import SegmentOp
+from tessella.dialects.verify import SymbolsOf
 from tessella.kernels.registry import CPU, LOOP_KERNEL, is_called
 from tessella.passes.base import find_function, functions
 from tessella.passes.kinds import ProgramPass
@@ -87,7 +90,7 @@ def _become_segment(function: FuncOp) -> None:
 def _runner(op: Operation) -> str:
     """Return what runs an op: a device in a segment, or the program itself for ops that are steps
     of it. The CPU is the device of ops without places."""
-    is_step = isinstance(op, CopyOp) or (isinstance(op, NnOp) and is_called(op))
+    is_step = isinstance(op, CopyOp | ConstantOp) or (isinstance(op, NnOp) and is_called(op))
     if is_step or (isinstance(op, CastOp) and 0 in shape_of(op.res)):
         return PROGRAM
     place = place_of(op.results[0].type) if op.results else None
@@ -97,8 +100,12 @@ def _runner(op: Operation) -> str:
 def _stretches(function: FuncOp) -> list[list[Operation]]:
     """Return the stretches of a function that one device runs, reordering its ops to make the
     stretches few."""
-    ops = [op for op in function.body.block.ops if not isinstance(op, ReturnOp | ConstantOp)]
-    done: set[Operation] = {op for op in function.body.block.ops if isinstance(op, ConstantOp)}
+    definers = _definers(function)
+    block = function.body.block
+    done: set[Operation] = {
+        op for op in block.ops if isinstance(op, ConstantOp) and op not in definers
+    }
+    ops = [op for op in block.ops if not isinstance(op, ReturnOp) and op not in done]
     stretches: list[list[Operation]] = []
     ordered: list[Operation] = []
     runners = {op: _runner(op) for op in ops}
@@ -106,7 +113,7 @@ def _stretches(function: FuncOp) -> list[list[Operation]]:
     for runner in cycle(order):
         if not ops:
             break
-        taken = _ready(ops, done, lambda op, runner=runner: runners[op] == runner)
+        taken = _ready(ops, done, definers, lambda op, runner=runner: runners[op] == runner)
         waiting = 0 if taken else waiting + 1
         if waiting == len(order):  # no op can run
             raise InvalidModelError(f"{ops[0].name} waits for its own result", where=str(ops[0]))
@@ -123,14 +130,31 @@ def _stretches(function: FuncOp) -> list[list[Operation]]:
     return stretches
 
 
+def _definers(function: FuncOp) -> Mapping[Operation, Sequence[Operation]]:
+    """Return the ops that define the symbols of each op that depends on such symbols."""
+    ops = function.body.block.ops
+    found = {each.symbol: op for op in ops for each in definitions(op)}
+    module = function.parent_op()
+    if not found or not isinstance(module, ModuleOp):
+        return {}
+    used = SymbolsOf(module)
+    read = ((op, used.by(op) & found.keys()) for op in ops)
+    return {
+        op: [found[s] for s in symbols if found[s] is not op] for op, symbols in read if symbols
+    }
+
+
 def _ready(
-    ops: list[Operation], done: set[Operation], wanted: Callable[[Operation], bool]
+    ops: list[Operation],
+    done: set[Operation],
+    definers: Mapping[Operation, Sequence[Operation]],
+    wanted: Callable[[Operation], bool],
 ) -> list[Operation]:
-    """Return the ops that satisfy ``wanted`` and have all their operands computed, in order, and
-    add them to ``done``."""
+    """Return the ops that satisfy ``wanted`` and have all their operands computed and their symbols
+    defined, in order, and add them to ``done``."""
     taken: list[Operation] = []
     for op in ops:
-        owners = (v.owner for v in op.operands)
+        owners = (*(v.owner for v in op.operands), *definers.get(op, ()))
         if wanted(op) and all(o in done for o in owners if isinstance(o, Operation)):
             taken.append(op)
             done.add(op)

@@ -12,7 +12,7 @@ from tessella.runtime import host
 from tessella.runtime.specs import TensorSpec
 from tessella.support.errors import ExecutionError, TessellaError
 from tessella.support.foreign import is_of_handler
-from tessella.support.sizes import Expr, Size, value_of
+from tessella.support.sizes import Expr, Size, with_symbols
 
 Array = npt.NDArray[Any]
 
@@ -31,8 +31,7 @@ class HostStep:
     """The specs of the outputs, on which other steps rely; None if any are acceptable."""
 
     def at(self, values: Mapping[str, int]) -> HostStep:
-        """Return the step for values of the symbols. Symbols that the step defines remain in its
-        specs."""
+        """Return the step for values of the symbols. Symbols that the step defines remain."""
         settings = {name: _numbers(setting, values) for name, setting in self.settings.items()}
         specs = None if self.specs is None else tuple(spec.within(values) for spec in self.specs)
         return replace(self, settings=settings, specs=specs)
@@ -60,7 +59,7 @@ def _numbers(setting: Any, values: Mapping[str, int]) -> Any:
     """Evaluate a setting of an op for values of the symbols."""
     if isinstance(setting, tuple):
         return tuple(_numbers(each, values) for each in cast(tuple[Any, ...], setting))
-    return value_of(cast(Size, setting), values) if isinstance(setting, Expr) else setting
+    return with_symbols(cast(Size, setting), values) if isinstance(setting, Expr) else setting
 
 
 def _host(step: HostStep, inputs: Sequence[Array]) -> list[Array]:

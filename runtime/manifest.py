@@ -282,14 +282,20 @@ def _verify_image(image: CodeRecord) -> None:
 
 
 def _verify_program(
-    program: ProgramRecord, weights: Sequence[Blob], image: CodeRecord | None
+    program: ProgramRecord,
+    weights: Sequence[Blob],
+    image: CodeRecord | None,
+    given: Set[Symbol] = frozenset(),
 ) -> None:
+    """Verify a program, or the body of a loop, where the symbols ``given`` have values."""
     _require(all(i < len(weights) for i in program.weights), "a program reads no weight")
     table = [weights[i] for i in program.weights]
     known = set(range(program.inputs))
     every = {each.symbol for each in program.symbols}
     _require(len(every) == len(program.symbols), "a symbol has two values")
     defined = [each for each in program.symbols if isinstance(each, DefinedSymbol)]
+    from_loop = {each.symbol for each in program.symbols if isinstance(each, GivenSymbol)}
+    every -= from_loop - given
     symbols = every - {each.symbol for each in defined}
     constants = dict(program.constants)
     for constant in constants.values():
@@ -378,8 +384,8 @@ def _verify_step(
             for spec in step.specs:
                 _verify_sizes(spec.shape, symbols)
             inner = {each.symbol for each in step.body.symbols}
-            _require(inner in (set(), symbols), "the body of a loop has other symbols")
-            _verify_program(step.body, weights, image)
+            _require(not inner or inner >= symbols, "the body of a loop has other symbols")
+            _verify_program(step.body, weights, image, symbols)
 
 
 def _verify_device_step(step: DeviceStep, symbols: Set[Symbol]) -> None:

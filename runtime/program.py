@@ -328,13 +328,14 @@ class Program:
     ) -> list[Array]:
         """Return results that the caller may modify.
 
-        A result is copied if it shares memory with an input, a constant or another result, as views
-        from NumPy kernels do.
+        A result is copied if it shares memory with an input, a constant or another result, or is a
+        view that cannot be modified, as results of NumPy kernels may be.
         """
         owned: list[Array] = []
         for i, result in enumerate(results):
             is_placed = bool(out) and result is out[i]
-            if self.results[i] in self.constants or (
+            is_shared = self.results[i] in self.constants or not result.flags.writeable
+            if is_shared or (
                 not is_placed and any(np.may_share_memory(result, other) for other in taken)
             ):
                 copy = workspace.recycler(~i).maker(result.shape, result.dtype)()

@@ -3,7 +3,6 @@ followed by another subprogram."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -22,7 +21,6 @@ from tessella.runtime.ngrams import NGRAMS
 from tessella.runtime.sequences import SEQUENCES
 from tessella.runtime.signature import Dimensions, ValueInfo
 from tessella.runtime.strings import STRINGS
-from tessella.runtime.trimming import TRIMMING
 from tessella.runtime.values import Array, Value, is_value, owned
 from tessella.support.errors import ExecutionError, ResourceError, ShapeError, TessellaError
 from tessella.support.foreign import is_of_handler
@@ -138,7 +136,6 @@ FUNCTIONS: Mapping[str, Callable[..., Sequence[Value]]] = {
     **FINDING,
     **DRAWING,
     **IMAGES,
-    **TRIMMING,
     **SEQUENCES,
     **STRINGS,
     **CATEGORIES,
@@ -149,11 +146,8 @@ FUNCTIONS: Mapping[str, Callable[..., Sequence[Value]]] = {
 functions of `CONTROL` also take functions that run bodies."""
 
 
-NEW = frozenset({*FINDING, *STRINGS, *CATEGORIES, *NGRAMS, *IMAGES, *DRAWING, "coordinates"})
+NEW = frozenset({*FINDING, *STRINGS, *CATEGORIES, *NGRAMS, *IMAGES, *DRAWING})
 """The names of functions that return new arrays."""
-VIEWS = frozenset({"first"})
-"""The names of functions that return new arrays, or views of operands: each result views another
-operand."""
 
 
 class StepObserver(Protocol):
@@ -224,14 +218,8 @@ class Runner(Generic[R]):
     def _apart(self) -> frozenset[str]:
         """The names of the steps' results that share memory with no other value that a caller may
         have."""
-        rest, found = self.rest, set[str]()
-        readers = Counter(name for step in rest.steps for name in step.inputs)
-        own = {name for name in rest.returned if readers[name] == 1}
-        for step in rest.steps:
-            is_view = step.function in VIEWS and own.issuperset(step.inputs)
-            if is_view or step.function in NEW:
-                found.update(step.outputs)
-        return frozenset(found)
+        steps = (step for step in self.rest.steps if step.function in NEW)
+        return frozenset(name for step in steps for name in step.outputs)
 
     def _inner(
         self, body: Body, known: Mapping[str, Value], own: Sequence[Value]

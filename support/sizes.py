@@ -60,7 +60,9 @@ class Symbol:
     @property
     def usual(self) -> int:
         """The value of the symbol for which costs are estimated."""
-        return (self.low + self.high) // 2 if self.high <= USUAL else max(self.low, USUAL)
+        if self.high > USUAL:
+            return max(self.low, USUAL)
+        return max((self.low + self.high) // 2, min(1, self.high))  # empty arrays cost nothing
 
     @property
     def samples(self) -> tuple[int, int, int]:

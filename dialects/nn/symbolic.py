@@ -1,18 +1,22 @@
-"""Values computed from sizes, which a program reads at run time."""
+"""Values computed from sizes, which a program reads at run time, and sizes that values
+determine."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import TensorType, i64
-from xdsl.irdl import base, irdl_op_definition, result_def, traits_def
+from xdsl.irdl import base, irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
-from tessella.dialects.nn.checks import check_least
-from tessella.dialects.nn.core import NnOp, Tensor, tensor
+from tessella.dialects.nn.checks import check_least, check_rank, check_shape
+from tessella.dialects.nn.core import NnOp, Tensor, shape_of, tensor, tensor_type
 from tessella.dialects.nn.positions import Positions
-from tessella.dialects.nn.traits import CountsPositions
+from tessella.dialects.nn.traits import CountsPositions, DefinesSymbols, Definition
 from tessella.dialects.sizes import size_def, sizes_def
+from tessella.support.conditions import always
+from tessella.support.errors import ShapeError
+from tessella.support.sizes import Size, Symbol, product, symbols_of
 
 
 class SymbolicOp(NnOp):
@@ -57,3 +61,52 @@ class IotaOp(SymbolicOp):
         count = self.settings["count"]
         check_least(self, "count", [count], 0)
         return [tensor(i64, [count])]
+
+
+def _counted(op: TrimOp) -> Sequence[Definition]:
+    symbol = op.symbol
+    return () if symbol is None else (Definition(symbol, 0, 0, shape_of(op.x)[0]),)
+
+
+@irdl_op_definition
+class TrimOp(NnOp):
+    """The first `count` slices of x along its first dimension: `%y = nn.trim %x, %count size [k] :
+    tensor<[k]x4xf32>` defines the symbol k, whose value is `count`.
+
+    Native code stores results whose number depends on values at the front of an array with room for
+    all of them, and counts them.
+    """
+
+    name = "nn.trim"
+    traits = traits_def(DefinesSymbols(_counted))
+    x = operand_def(base(TensorType))
+    count = operand_def(base(TensorType))
+    size = size_def()
+    res = result_def(base(TensorType))
+
+    @property
+    def symbol(self) -> Symbol | None:
+        """The symbol that the op defines; None in a program that is specialised for its value."""
+        return next(iter(symbols_of([self.settings["size"]])), None)
+
+    def infer(self) -> Sequence[Tensor]:
+        check_rank(self, self.x, 1)
+        check_shape(self, self.count, ())
+        element, size = tensor_type(self.x).element_type, self.settings["size"]
+        if tensor_type(self.count).element_type != i64:
+            raise ShapeError(f"{self.name}: count is an i64", found=str(self.count.type))
+        if self.symbol is not None and (size != self.symbol.size or self.symbol.low):
+            raise ShapeError(
+                f"{self.name}: the size is not a symbol that begins at 0", found=f"{size}"
+            )
+        room, *others = shape_of(self.x)
+        if self.symbol is None and always(size > room):
+            raise ShapeError(
+                f"{self.name}: x has too few slices", expected=f"{size}", found=f"{room}"
+            )
+        return [tensor(element, (size, *others))]
+
+    @property
+    def operations(self) -> Size:
+        """The number of elements of the result."""
+        return product(shape_of(self.res))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from xdsl.ir import Operation
 from xdsl.traits import OpTrait
+
+from tessella.support.sizes import Size, Symbol
 
 
 @dataclass(frozen=True)
@@ -112,3 +115,32 @@ class Neutral(OpTrait):
 class RunsFunction(OpTrait):
     """The trait of ops that compute nothing themselves, but run a function of the module. The
     function has places of its own."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """The definition of a symbol by an op: it is a dimension of a result."""
+
+    symbol: Symbol
+    result: int
+    axis: int
+    most: Size
+    """The upper bound, which may depend on symbols that are known before the op runs."""
+
+
+@dataclass(frozen=True)
+class DefinesSymbols(OpTrait):
+    """The trait of ops with results whose dimensions only running the op determines: the op defines
+    symbols for them.
+
+    ``function`` takes the op and returns the definitions. Types and properties may depend on such a
+    symbol from the op on.
+    """
+
+    function: Callable[[Any], Sequence[Definition]]
+
+
+def definitions(op: Operation) -> Sequence[Definition]:
+    """Return the definitions of the symbols that an op defines."""
+    trait = op.get_trait(DefinesSymbols)
+    return () if trait is None else trait.function(op)

@@ -22,6 +22,7 @@ from tessella.dialects.graph import CompileContext, Graph, elements_of, main_fun
 from tessella.dialects.nn.constants import SplatOp, WeightOp, weight_array
 from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of, tensor_type
 from tessella.dialects.nn.recurrent import ScanOp
+from tessella.dialects.nn.traits import definitions
 from tessella.dialects.place import CastOp, CopyOp, is_apart, place_of
 from tessella.dialects.printing import to_text
 from tessella.dialects.rt import KernelOp, LaunchOp, divided, memory_shape
@@ -45,14 +46,20 @@ from tessella.runtime.host_steps import HostStep
 from tessella.runtime.image import Library
 from tessella.runtime.program import NativeStep, Program, ScanStep, Step
 from tessella.runtime.specs import Constant, TensorSpec
-from tessella.runtime.symbols import Dimension, ElementSymbol, GivenSymbol, SymbolSource
+from tessella.runtime.symbols import (
+    DefinedSymbol,
+    Dimension,
+    ElementSymbol,
+    GivenSymbol,
+    SymbolSource,
+)
 from tessella.runtime.weights import WeightStore
 from tessella.support import deadline
 from tessella.support.conditions import UndecidedSizeError
 from tessella.support.errors import InternalError, OptionError
 from tessella.support.knobs import KNOBS
 from tessella.support.logs import debug
-from tessella.support.sizes import Size
+from tessella.support.sizes import Size, Symbol
 from tessella.targets import Target
 
 _MANY = 16
@@ -293,7 +300,8 @@ class _Assembler:
 
     def _symbols(self) -> tuple[SymbolSource, ...]:
         """Return the module's symbols, each with the dimension or element of @main's inputs from
-        which its value is read. The symbols of a loop's body get their values from the loop.
+        which its value is read, or with the step that defines it. The symbols of a loop's body get
+        their values from the loop.
 
         Raises UndecidedSizeError if a symbol is not the size of a dimension or the value of an
         element.
@@ -308,12 +316,20 @@ class _Assembler:
         for i, elements in elements_of(main).items():
             for index, size in enumerate(elements):
                 found.setdefault(size, (ElementSymbol, i, index))
-        symbols = symbols_in(self.module)
-        missing = [symbol.name for symbol in symbols if symbol.size not in found]
+        symbols, defined = symbols_in(self.module), self._defined()
+        missing = [s.name for s in symbols if s.size not in found and s not in defined]
         if missing:
             raise UndecidedSizeError("no dimension of an input is the symbol alone", missing)
-        places = ((symbol, *found[symbol.size]) for symbol in symbols)
-        return tuple(kind(symbol, i, at) for symbol, kind, i, at in places)
+        return tuple(
+            defined[symbol] if symbol in defined else _source(symbol, *found[symbol.size])
+            for symbol in symbols
+        )
+
+    def _defined(self) -> Mapping[Symbol, DefinedSymbol]:
+        """Return where the ops of the function define symbols."""
+        ops = self.function.body.block.ops
+        found = ((d, self.numbers[op.results[d.result]]) for op in ops for d in definitions(op))
+        return {d.symbol: DefinedSymbol(d.symbol, i, d.axis, d.most) for d, i in found}
 
     def _step(self, op: Operation, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> Step:
         match op:
@@ -373,6 +389,12 @@ class _Assembler:
             for op in self.module.ops
             if isinstance(op, KernelOp) and op.code is not None and op.nodes is not None
         }
+
+
+def _source(
+    symbol: Symbol, kind: type[Dimension | ElementSymbol], input: int, at: int
+) -> SymbolSource:
+    return kind(symbol, input, at)
 
 
 def _memory(value: SSAValue) -> str:

@@ -18,6 +18,7 @@ from tessella.dialects.nn.constants import ConstantOp
 from tessella.dialects.nn.core import NnOp
 from tessella.dialects.nn.elementwise import is_conversion
 from tessella.dialects.nn.fused import FusedOp, YieldOp, outside
+from tessella.dialects.nn.traits import Definition, definitions
 from tessella.dialects.place import CastOp, CopyOp, PlaceAttr, RelayoutOp, place_of
 from tessella.dialects.tile import CallOp, KernelOp
 from tessella.driver.explain.explain_pick import Explainer
@@ -53,6 +54,7 @@ def explain(
     others = [function for function in functions(module) if function is not main]
     explainers = [Explainer(function) for function in (main, *others)]
     groups = count()
+    defined = [f"{d.symbol}: defined by {op.node}, {d.symbol.range}" for op, d in _defined(main)]
     return Explanation(
         [entry for e in explainers for entry in _placed(module, e, groups)],
         [conversion for e in explainers for conversion in _conversions(e)],
@@ -62,8 +64,14 @@ def explain(
         explainers[0].pick,
         threads=_threads(stages),
         values=values,
-        sizes=sizes,
+        sizes=[*sizes, *defined],
     )
+
+
+def _defined(function: FuncOp) -> Iterator[tuple[NnOp, Definition]]:
+    """Yield the symbols that the ops of a function define, each with the op."""
+    ops = (op for op in function.body.block.ops if isinstance(op, NnOp))
+    yield from ((op, each) for op in ops for each in definitions(op))
 
 
 def _threads(stages: Mapping[str, ModuleOp]) -> Threads | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import islice
 from time import perf_counter
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from tessella import targets
 from tessella.driver.build.compiling import Progress, Timings, memory_to_compile, total
@@ -33,8 +33,10 @@ from tessella.runtime.program import Program
 from tessella.runtime.rest import Interface, Rest
 from tessella.runtime.signature import ValueInfo
 from tessella.support import deadline
+from tessella.support.conditions import UndecidedSizeError
+from tessella.support.logs import debug
 from tessella.support.memory import give_back
-from tessella.support.sizes import symbols_of
+from tessella.support.sizes import Symbol, symbols_of
 
 if TYPE_CHECKING:
     from tessella.dialects.graph import Graph, Source
@@ -101,7 +103,7 @@ class ProgramCompilation(Generic[S]):
             raise
 
     @cached_property
-    def _symbols(self) -> Sequence[object]:
+    def _symbols(self) -> Sequence[Symbol]:
         return sorted(symbols_of(size for sizes in self.key.made for size in sizes))
 
     @property
@@ -117,13 +119,22 @@ class ProgramCompilation(Generic[S]):
         with memory_to_compile():
             return self.source.graph({i.name: shape for i, shape in shapes}, self.key.known)
 
-    def _lowered(self, observer: PassObserver | None = None) -> StagedProgram:
+    def _graph_before(self, after: Rest[Interface] | None) -> Graph:
+        """Return the graph of a program with this continuation."""
+        graph = self._graph()
+        if graph.divided is None or _is_same(graph.rest, after):
+            return graph
+        return graph.divided()
+
+    def _lowered(
+        self, after: Rest[Interface] | None, observer: PassObserver | None = None
+    ) -> StagedProgram:
         """Lower the graph again, and return the stages without weights. The observer sees the
         passes."""
         from tessella.driver.build.build import lower
 
         with memory_to_compile():
-            graph = self._graph()
+            graph = self._graph_before(after)
             lowered = lower(graph, self.options, start=graph.stage, observer=observer)
         lowered.weights.keep(set())
         return lowered
@@ -135,8 +146,9 @@ class ProgramCompilation(Generic[S]):
         if found is None:
             return None
         program, after = found
-        rest = self._rest(after, sources_again(self._graph))
-        return Executable(self.key, program, timings, self._lowered, rest=rest)
+        rest = self._rest(after, sources_again(partial(self._graph_before, after)))
+        lower = partial(self._lowered, after)
+        return Executable(self.key, program, timings, lower, rest=rest)
 
     def _is_made(self, found: Manifest) -> bool:
         """Return whether ``found``, the manifest of an artifact, lists the requested program and no
@@ -153,9 +165,27 @@ class ProgramCompilation(Generic[S]):
         timings = Timings()
         with timings.of("import"):
             graph = self._graph()
-        made = self._apart(graph, timings, progress) or self._here(graph, timings, progress)
+        made = self._whole(graph, timings, progress)
         give_back()
         return made
+
+    def _whole(self, graph: Graph, timings: Timings, progress: Progress) -> Executable[S]:
+        """Return the program, compiled with a graph break after the ops that define symbols if it
+        cannot be compiled with these symbols. The graph is consumed."""
+        try:
+            return self._apart(graph, timings, progress) or self._here(graph, timings, progress)
+        except REFUSED as error:
+            if graph.divided is None or self._is_of_inputs(error):
+                raise
+            debug("compile", f"a graph break follows the ops that define symbols: {error}")
+        with timings.of("import"):
+            graph = graph.divided()
+        return self._apart(graph, timings, progress) or self._here(graph, timings, progress)
+
+    def _is_of_inputs(self, error: Exception) -> bool:
+        """Return whether an error says that sizes of the inputs have to be numbers."""
+        names = error.symbols if isinstance(error, UndecidedSizeError) else frozenset[str]()
+        return bool(names) and names <= {symbol.name for symbol in self._symbols}
 
     def _apart(self, graph: Graph, timings: Timings, progress: Progress) -> Executable[S] | None:
         """Return the program compiled by another process; None if this process has to compile
@@ -209,7 +239,7 @@ class ProgramCompilation(Generic[S]):
             self.key,
             program,
             timings,
-            self._lowered if self.forgets or lowered is None else lambda _: lowered,
+            partial(self._lowered, after) if self.forgets or lowered is None else lambda _: lowered,
             lowered,
             self._rest(after, sources(graph)),
             structure=graph.structure,
@@ -225,6 +255,12 @@ class ProgramCompilation(Generic[S]):
         source = self.source.fingerprint
         name = None if source is None else repr((source, self._made_for))
         return subprograms_of(after, sources, self.options, self.part, name)
+
+
+def _is_same(rest: Rest[Any] | None, other: Rest[Any] | None) -> bool:
+    """Return whether two continuations of a program compute the same values from the same ones."""
+    known = [each and (each.returned, each.outputs) for each in (rest, other)]
+    return known[0] == known[1]
 
 
 def subprograms_of(

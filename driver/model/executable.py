@@ -15,7 +15,6 @@ from tessella.runtime.artifact import CompiledSubprogram
 from tessella.runtime.model import Out
 from tessella.runtime.program import Program
 from tessella.runtime.rest import Rest, Step
-from tessella.runtime.trimming import TRIMMING
 from tessella.support.collector import collect_many
 from tessella.support.errors import UnknownValueError
 
@@ -135,9 +134,7 @@ def with_subprograms(explanation: Explanation, rest: RunningRest[S]) -> Explanat
 
 def python_steps(steps: Sequence[Step]) -> list[PythonStep]:
     """Return the steps after a graph break in the form in which an explanation lists them."""
-    return [
-        {"op": step.op, "node": step.node, "native": step.function in TRIMMING} for step in steps
-    ]
+    return [{"op": step.op, "node": step.node, "native": False} for step in steps]
 
 
 def compiled_rest(rest: RunningRest[S], *, explained: bool = False) -> Rest[CompiledSubprogram]:

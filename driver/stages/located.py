@@ -14,7 +14,7 @@ from xdsl.ir import Block, Operation
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 
 from tessella.dialects.sizes import SizeParser
-from tessella.dialects.verify import misplaced, order_error
+from tessella.dialects.verify import misplaced
 from tessella.support.errors import TessellaError
 from tessella.support.foreign import is_foreign
 
@@ -137,10 +137,10 @@ is that of the token found."""
 
 def verify_each(module: ModuleOp) -> Iterator[tuple[Operation, Exception]]:
     """Yield every op that does not verify, in text order, with the reason."""
-    late = set(misplaced(module))
+    late = dict(misplaced(module))
     for op in module.walk():
         if op in late:
-            yield op, order_error(op)
+            yield op, late[op]
         try:
             op.verify(verify_nested_ops=False)
             for block in _empty_blocks(op):

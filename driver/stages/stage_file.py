@@ -26,6 +26,7 @@ from xdsl.dialects.vector import Vector
 
 from tessella.dialects import rt
 from tessella.dialects.arith import Arith
+from tessella.dialects.bound import defined_symbols
 from tessella.dialects.graph import CompileContext, Graph, ValueInfo, main_function, signature
 from tessella.dialects.nn import Nn
 from tessella.dialects.nn.constants import WeightOp
@@ -120,7 +121,8 @@ class StageSource:
         self.inputs: list[ValueInfo]
         self.outputs: list[ValueInfo]
         self.inputs, self.outputs = signature(self._graph.module)
-        self.symbols = symbols_in(self._graph.module)
+        defined = defined_symbols(self._graph.module)
+        self.symbols = [s for s in symbols_in(self._graph.module) if s not in defined]
 
     def graph(
         self, shapes: Mapping[str, tuple[Size, ...]], values: Mapping[str, Array] | None = None

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Unpack
 
 from tessella.dialects import nn
+from tessella.dialects.nn.traits import DefinesSymbols
 from tessella.driver.options import CheckedOptions, CompileOptions, make_options
 from tessella.frontends.eager.op import EagerOp
 from tessella.frontends.eager.placed import PlacedArray, array
@@ -76,6 +77,7 @@ def _kinds() -> dict[str, type[nn.NnOp]]:
         for kind in nn.Nn.operations
         if issubclass(kind, nn.NnOp)
         and not issubclass(kind, nn.ConstantOp | nn.SymbolicOp | nn.ScanOp)
+        and not kind.has_trait(DefinesSymbols)
     }
 
 

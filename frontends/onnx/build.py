@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -17,7 +18,7 @@ from tessella.frontends.emitter import Array, Emitter, Value
 from tessella.frontends.onnx.model import DTYPES, Tensor
 from tessella.support.decisions import known_all
 from tessella.support.errors import ResourceError
-from tessella.support.sizes import Size, Symbol, bounds_of
+from tessella.support.sizes import MOST, Expr, Size, Symbol, bounds_of, symbols_of
 
 __all__ = ["Array", "Builder", "check_size", "read_by"]
 
@@ -30,9 +31,12 @@ class Builder(Emitter):
     Raises ResourceError for a tensor of more than ``max_bytes``.
     """
 
-    def __init__(self, block: Block, max_bytes: int) -> None:
+    def __init__(self, block: Block, max_bytes: int, symbols: Sequence[Symbol] = ()) -> None:
         super().__init__(block, lambda: self.node)
         self.node: str | None = None
+        self.defined: list[Symbol] = []
+        """The symbols that ops of the program define, in order."""
+        self._symbols = symbols
         self._max_bytes = max_bytes
         self._constants = Constants(self.weights, sizes=True)
 
@@ -68,6 +72,21 @@ class Builder(Emitter):
         The array has the dtype ``object`` if some elements are symbolic.
         """
         return self._constants.value(value.ssa)
+
+    def trim(self, x: Value, count: Value) -> Value:
+        """Return the first ``count`` slices of ``x`` along its first dimension. Their number is a
+        new symbol of the program."""
+        taken = {symbol.name for symbol in (*self._symbols, *self.defined)}
+        names = (f"count_{i}" for i in itertools.count())
+        name = next(name for name in names if name not in taken)
+        symbol = Symbol(name, 0, min(MOST, bounds_of(x.shape[0])[1]))
+        if isinstance(symbol.size, Expr):
+            self.defined.append(symbol)
+        return self.emit(nn.TrimOp, x, count, size=symbol.size)[0]
+
+    def depends_on_defined(self, value: Value) -> bool:
+        """Return whether the shape of a value depends on a symbol that an op defines."""
+        return not symbols_of(value.shape).isdisjoint(self.defined)
 
     def check_size(self, shape: Sequence[Size], dtype: npt.DTypeLike) -> None:
         """Raise ResourceError for a tensor of more than ``max_bytes`` bytes, the limit of this

@@ -218,6 +218,13 @@ class Call:
         found = FUNCTIONS[find.function](arrays, **find.settings)
         return [self.constant(array) for array in found]
 
+    def trimmed(self, x: Value, count: Value) -> Value:
+        """Return the first ``count`` slices of ``x`` along its first dimension. Raises CutError in
+        a graph inside of another one, whose symbols would end with an iteration."""
+        if self.build.block is not self.build.root:
+            raise CutError(self.node)
+        return self.build.trim(x, count)
+
     def unknown(self, value: Value, what: str) -> UnknownValueError:
         """Return the error for a value that is not known at import, which messages call ``what``.
 

@@ -19,7 +19,7 @@ from tessella.frontends.onnx.cut import CutError, Find, located
 from tessella.frontends.onnx.functions import Calls, defined_in, fixed_body, typed_body
 from tessella.frontends.onnx.held import Held, Known
 from tessella.frontends.onnx.model import Node, NodeGraph, OnnxFunction, OnnxModel, Tensor
-from tessella.frontends.onnx.names import live_nodes
+from tessella.frontends.onnx.names import live_nodes, names_read
 from tessella.frontends.onnx.of_sizes import names_of_sizes
 from tessella.frontends.onnx.registry import DOMAIN, Converter, VersionedConverter
 from tessella.frontends.onnx.schemas import Schema, schema
@@ -93,6 +93,11 @@ class OnnxScope:
         """Return whether a value is not a tensor."""
         return name not in self._tensors and isinstance(self[name], Held)
 
+    def depends_on_defined(self, name: str) -> bool:
+        """Return whether the shape of a value depends on a symbol that an op defines."""
+        value = self._values.get(name)
+        return isinstance(value, Value) and self._build.depends_on_defined(value)
+
     def is_open(self, name: str) -> bool:
         """Return whether a value depends on symbols alone."""
         return self.sizes(name) is not None
@@ -113,7 +118,12 @@ class GraphConversion:
         build: Builder,
         input_names: Sequence[str],
         source: Callable[[OnnxModel], Source],
+        *,
+        divided: bool = False,
     ) -> None:
+        """``divided`` puts a graph break before the nodes whose operands have shapes with symbols
+        that ops define."""
+        self._divided = divided
         self._model = model
         self._build = build
         self._input_names = input_names
@@ -189,7 +199,7 @@ class GraphConversion:
             if not self._calls.nested:
                 self._made |= dict.fromkeys(node.outputs, node)
             try:
-                results = () if self._is_late(node) else self._results(node, scope)
+                results = () if self._is_late(node, scope) else self._results(node, scope)
             except (CutError, UnknownValueError) as error:
                 if self._calls.nested:
                     raise
@@ -209,9 +219,12 @@ class GraphConversion:
             )
             return () if poisoned else self._node(node, inputs, scope)
 
-    def _is_late(self, node: Node) -> bool:
+    def _is_late(self, node: Node, scope: OnnxScope) -> bool:
         """Return whether a node belongs to the continuation, and if it does, add it there."""
-        if self._calls.nested or not self._late.depends(node):
+        if self._calls.nested:
+            return False
+        is_after = self._divided and any(map(scope.depends_on_defined, names_read(node)))
+        if not is_after and not self._late.depends(node):
             return False
         self._late.add(node)
         return True

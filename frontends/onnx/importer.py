@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -143,7 +144,11 @@ class OnnxSource:
         sizes: Mapping[str, tuple[Size, ...]],
         values: Mapping[str, Array],
         symbols: Sequence[Symbol],
+        *,
+        divided: bool = False,
     ) -> Graph:
+        """Return the program. If it is ``divided``, a graph break follows the ops that define
+        symbols; this is so too if the nodes after them need numbers."""
         for value in self._tensors:
             dtype, where = DTYPES[value.type], f"input {value.name!r}"
             check_size(sizes[value.name], dtype, self._max_bytes, where)
@@ -155,7 +160,8 @@ class OnnxSource:
         types = [tensor(element_type(DTYPES[v.type]), sizes[v.name]) for v in inputs]
         sizes_of = {name: each.reshape(-1).tolist() for name, each in elements.items()}
         func = make_main(names, types, sizes_of)
-        build = Builder(func.body.block, self._max_bytes)
+        build = Builder(func.body.block, self._max_bytes, symbols)
+        again = partial(self._graph, sizes, values, symbols, divided=True)
         arguments: dict[str, Known] = dict(
             zip(names, build.values(func.body.block.args), strict=True)
         )
@@ -163,14 +169,20 @@ class OnnxSource:
         for value in inputs:
             if value.name in elements:
                 arguments[value.name] = build.sizes_as(elements[value.name], DTYPES[value.type])
-        conversion = GraphConversion(self._model, build, names, self._subprogram)
-        returned, rest = conversion.run(arguments, constants)
+        parts = self._model, build, names, self._subprogram
+        try:
+            returned, rest = GraphConversion(*parts, divided=divided).run(arguments, constants)
+        except (ShapeError, UndecidedSizeError, UnsupportedError):
+            if divided or not build.defined:
+                raise
+            return again()
         # a graph may list one value as an output twice
         wanted = [value.name for value in self._model.graph.outputs] if rest is None else returned
         finish_main(func, list(wanted), [returned[name].ssa for name in wanted])
         module = build.module(func)
-        declare_symbols(module, symbols)
-        return Graph(module, build.weights, rest=rest)
+        declare_symbols(module, [*symbols, *build.defined])
+        is_whole = bool(build.defined) and not divided
+        return Graph(module, build.weights, rest=rest, divided=again if is_whole else None)
 
     @property
     def _tensors(self) -> list[GraphValue]:

@@ -149,8 +149,8 @@ each other, between machines, or from tessella. tessella defines the results as 
 - `NonZero` of a scalar has the shape `[0, n]`, as ONNX defines. ONNX Runtime returns `[1, n]`.
 - The final state of a sequence of length 0 is the initial state, and so is that of `RNN`, `GRU` and
   `LSTM` without steps. ONNX Runtime has 0 for a sequence that is read backwards.
-- The mean of a loss is taken over the targets that are not ignored, and is NaN without any, as in ONNX Runtime.
-  `onnx.reference` divides by all targets where there are no weights.
+- The mean of a loss is taken over the targets that are not ignored, and is NaN without any, as in
+  ONNX Runtime. `onnx.reference` divides by all targets where there are no weights.
 - `ReduceLogSumExp` of elements that are all -inf is -inf, as in `numpy.logaddexp`; other
   runtimes return NaN.
 - A cast of a number to a string has the fewest digits that identify the number, and a float has a
@@ -213,7 +213,7 @@ def page() -> str:
     total = sum(CASES.values())
     tail = _TAIL.format(
         **_runs(),
-        steps=" ".join(f"`{name}`" for name in sorted(NEW - {"coordinates"})),
+        steps=" ".join(f"`{name}`" for name in sorted(NEW)),
         contributed=_listed(ops.contributed_ops()),
         refused=_reasons(),
         passed=total - sum(map(_failing, FAILING)),

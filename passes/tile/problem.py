@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from tessella.dialects.place import PlaceAttr
-from tessella.dialects.tile import ContractOp, Dot, KernelOp
+from tessella.dialects.sizes import is_static
+from tessella.dialects.tile import ContractOp, Dot, KernelOp, Schedule
 from tessella.dialects.tile.flat import Flat, flatten
 from tessella.dialects.tile.merge import with_places
 from tessella.dialects.tile.reach import Reach, reaches
 from tessella.dialects.tile.summed import SummedProduct
 from tessella.passes.tile.model import CostModel, in_numbers
 from tessella.passes.tile.packing import argument_of, packed_places
+from tessella.passes.tile.plan import plan_accesses
 from tessella.support.sizes import Size, expression
 from tessella.targets import Target
 
@@ -61,7 +63,7 @@ class Problem:
         """
         key = tuple(places.items())
         if key not in self._models:
-            flat = with_places(self.op, places) if places else self._flat
+            flat = self._flat_with(places)
             sizes = in_numbers(self.op, flat)
             self._models[key] = CostModel(self.op, sizes, self.target, self.product)
         return self._models[key]
@@ -71,6 +73,22 @@ class Problem:
         """The symbolic ranges, by index."""
         indices = self._flat.indices
         return {i.name: i.range for i in indices if expression(i.range) is not None}
+
+    def fits(self, s: Schedule, places: Places) -> bool:
+        """Return whether the accesses of a schedule can be lowered for all values of the symbols,
+        with some operands in other places. Costs see usual values only."""
+        if not self._has_symbols:
+            return True
+        plan = plan_accesses(self.op, self._flat_with(places), s.vector, s.rows, s.dot)
+        return plan.misfit(s) is None
+
+    @cached_property
+    def _has_symbols(self) -> bool:
+        strides = (x for access in self._flat.accesses for x in access.strides.values())
+        return not is_static((*self._flat.ranges.values(), *strides))
+
+    def _flat_with(self, places: Places) -> Flat:
+        return with_places(self.op, places) if places else self._flat
 
     @cached_property
     def _flat(self) -> Flat:

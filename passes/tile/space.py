@@ -206,11 +206,13 @@ class TileFamily:
     def choice(self, height: int, most: float = math.inf) -> Choice | None:
         """Return the schedule with ``height`` rows, and its estimate.
 
-        Returns None if it takes more than ``most`` cycles, or if its layouts merge indices that
-        those of the family with one vector do not.
+        Returns None if it takes more than ``most`` cycles, if its layouts merge indices that those
+        of the family with one vector do not, or if it does not fit all values of symbols.
         """
         model, tile = self._model, self._tile(height)
         if not {*tile.order, *tile.reduction} <= set(model.flat.ranges):
+            return None
+        if not self.problem.fits(tile, self._places):
             return None
         schedule = replace(tile, unroll=self._unroll(tile))
         penalty, copies = self._penalty(height), self._outline._copies

@@ -8,6 +8,7 @@ import numpy as np
 
 from tessella.runtime.host.registry import Array, kernel
 from tessella.runtime.host.values import saturate
+from tessella.support.errors import ExecutionError
 
 Ints = Sequence[int]
 
@@ -87,6 +88,19 @@ def sizes(*, values: Ints) -> Array:
 def iota(*, count: int) -> Array:
     """Return the integers from 0 to ``count`` - 1, as NumPy's arange does."""
     return np.arange(count, dtype=np.int64)
+
+
+@kernel("trim")
+def trim(x: Array, count: Array, *, size: object) -> Array:
+    """Return the first ``count`` slices of ``x``. Raises ExecutionError if there are fewer."""
+    number = int(count)
+    if not 0 <= number <= len(x):
+        raise ExecutionError(
+            "a count is out of range", expected=f"in [0, {len(x)}]", found=str(number)
+        )
+    part = x[:number]
+    # a small part does not keep the memory of the whole
+    return part if 4 * number > len(x) else part.copy()
 
 
 Float = np.float32

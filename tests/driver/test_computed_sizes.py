@@ -198,10 +198,12 @@ def test_a_count_is_one_symbol_in_all_that_follows(compiled: list[str]) -> None:
     proto = counted(nodes, np.int64)
     program = tessella.compile(proto)
     check(program, proto, *map(mask, (40, 33, 50, 60, 100)))
-    assert len(compiled) == 3
+    assert len(compiled) == 2
     [(_, rest)] = program.explain().subprograms
-    [(_, last)] = rest.subprograms
-    assert sorted(last.sizes) == ["at:1: open, from 16", "count: open, from 16"]
+    assert not rest.subprograms
+    [count, found] = rest.sizes
+    assert count == "count: open, from 16"
+    assert found.startswith("count_0: defined by NonZero_")
 
 
 def test_two_counts(compiled: list[str]) -> None:

@@ -184,7 +184,7 @@ def kinds() -> dict[str, type[NnOp]]:
     names = {
         op: op.name.removeprefix("nn.")
         for op in found
-        if not issubclass(op, nn.ConstantOp | nn.SymbolicOp | nn.ScanOp)
+        if not issubclass(op, nn.ConstantOp | nn.SymbolicOp | nn.ScanOp | nn.TrimOp)
     }
     keywords = {"and", "or", "not"}
     return {name + "_" * (name in keywords): op for op, name in names.items()}

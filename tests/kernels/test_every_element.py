@@ -34,7 +34,7 @@ from tests.sampling import SLOW
 Array = npt.NDArray[Any]
 ARCH = targets.native().arch
 
-IN_NUMPY = {nn.WeightOp, nn.SplatOp, nn.FusedOp, nn.YieldOp, nn.ScanOp}
+IN_NUMPY = {nn.WeightOp, nn.SplatOp, nn.FusedOp, nn.YieldOp, nn.ScanOp, nn.TrimOp}
 """Ops that do not compute by themselves."""
 
 WIDE_IN_NUMPY = {nn.NonMaxSuppressionOp}

@@ -10,7 +10,9 @@ import pytest
 
 from tessella.dialects import nn
 from tessella.dialects.nn.movement import COORDINATES, NEAREST_MODES, PAD_MODES
+from tessella.runtime.host import KERNELS
 from tessella.runtime.host.movement import resize_positions
+from tessella.support.errors import ExecutionError
 from tests.dialects.oracle import Array, assert_close, reference, run, runtime, sample
 
 F32, F64 = np.float32, np.float64
@@ -214,3 +216,17 @@ def test_channel_shuffle(shape: tuple[int, ...], groups: int, dtype: Any) -> Non
     for i in range(groups):
         for j in range(each):
             np.testing.assert_array_equal(y[:, j * groups + i], x[:, i * each + j])
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 29, 30])
+def test_a_part_does_not_keep_much(count: int) -> None:
+    x = np.arange(60).reshape(30, 2)
+    found = KERNELS["nn.trim"](x, np.array(count), size=count)
+    np.testing.assert_array_equal(found, x[:count])
+    assert np.shares_memory(found, x) == (4 * count > 30)
+
+
+@pytest.mark.parametrize("count", [-1, 31])
+def test_a_count_is_one_of_slices(count: int) -> None:
+    with pytest.raises(ExecutionError, match="a count is out of range"):
+        KERNELS["nn.trim"](np.zeros(30), np.array(count), size=count)

@@ -1,4 +1,4 @@
-"""Results that callers may write to, and those that are cut to their size."""
+"""Results that callers may write to."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tessella.runtime.trimming import coordinates, first
 from tessella.runtime.values import owned
 
 Array = npt.NDArray[Any]
@@ -57,24 +56,3 @@ def test_results_that_share_memory_with_each_other_are_copied() -> None:
     assert not np.shares_memory(a, b)
     a, b = owned([WHOLE, WHOLE], [])
     assert not np.shares_memory(a, b)
-
-
-@pytest.mark.parametrize("count", [0, 1, 3, 29, 30])
-def test_a_part_is_contiguous_and_does_not_keep_much(count: int) -> None:
-    x = np.arange(60).reshape(30, 2)
-    rows, columns, whole = first([np.array(count), x, x.T.copy(), x], axes=[0, 1, None])
-    np.testing.assert_array_equal(rows, x[:count])
-    np.testing.assert_array_equal(columns, x.T[:, :count])
-    assert whole is x
-    assert rows.flags.c_contiguous
-    assert columns.flags.c_contiguous
-    assert np.shares_memory(rows, x) == (4 * count > 30)
-
-
-@pytest.mark.parametrize("shape", [(7,), (3, 5), (2, 1, 4, 3)])
-@pytest.mark.parametrize("dtype", [np.int32, np.int64])
-def test_coordinates_of_places(shape: tuple[int, ...], dtype: type[np.signedinteger[Any]]) -> None:
-    places = np.arange(int(np.prod(shape)), dtype=dtype)
-    [found] = coordinates([np.array(5), places, np.array(shape)])
-    assert found.dtype == np.int64
-    np.testing.assert_array_equal(found, np.unravel_index(places[:5], shape))

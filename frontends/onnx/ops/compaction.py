@@ -9,6 +9,7 @@ an indexed write.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,19 +84,15 @@ class Groups:
     first: Value
     """The position of the first element of each group, at the front of an array as large as the
     vector."""
-    values: Value
-    """The element of each group, at the front of an array as large as the vector."""
     inverse: Value
     """For each element of the vector, the number of its group."""
     count: Value
     """The number of groups."""
 
-    @property
-    def counts(self) -> Value:
-        """The number of elements in each group, at the front of an array as large as the vector."""
-        size = self.inverse.shape[0]
-        ones = self.inverse.emitter.splat(1, (), _INDEX).expand((size,))
-        return put(self.inverse, ones, size, "add")
+    def counts(self, groups: Size) -> Value:
+        """Emit the number of elements in each of the groups, whose number is a size."""
+        ones = self.inverse.emitter.splat(1, (), _INDEX).expand(self.inverse.shape)
+        return put(self.inverse, ones, groups, "add")
 
 
 def by_value(x: Value) -> Groups:
@@ -105,7 +102,7 @@ def by_value(x: Value) -> Groups:
     chosen = Chosen.by(_starts(values))
     ranks = chosen.ranks + chosen.mask.cast(chosen.ranks.dtype) - 1
     inverse = put(places, ranks.cast(_INDEX), size)
-    return Groups(chosen.of(places), chosen.of(values), inverse, chosen.count)
+    return Groups(chosen.of(places), inverse, chosen.count)
 
 
 def by_place(x: Value) -> Groups:
@@ -115,7 +112,19 @@ def by_place(x: Value) -> Groups:
     own = sorted_.first.gather(sorted_.inverse, 0)  # the first position of each element's group
     chosen = Chosen.by(own.equals(positions(x, size)))
     inverse = chosen.ranks.cast(_INDEX).gather(own, 0)
-    return Groups(chosen.of(positions(x, size)), chosen.of(x), inverse, sorted_.count)
+    return Groups(chosen.of(positions(x, size)), inverse, sorted_.count)
+
+
+def coordinates(places: Value, shape: Sequence[Size]) -> Value:
+    """Emit the coordinates of elements of an array of this shape, given their row-major positions:
+    a row for each dimension, a column for each element. A scalar has no rows."""
+    rows: list[Value] = []
+    for size in shape[:0:-1]:
+        outer = places / size
+        rows.append(places - outer * size)
+        places = outer
+    columns = [row.reshape((1, *row.shape)).cast(_INDEX) for row in (places, *reversed(rows))]
+    return concat(columns, 0).part(0, 0, len(shape))
 
 
 def _starts(values: Value) -> Value:

@@ -1,7 +1,7 @@
 """Converters of ops whose result sizes depend on values.
 
-Native code stores the results at the front of arrays with room for all elements, and counts them. A
-graph break follows, which cuts the arrays to their sizes.
+Native code stores the results at the front of arrays with room for all elements, and counts them.
+`nn.trim` cuts the arrays to their sizes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tessella.dialects.nn.evaluate_sizes import holds_sizes
 from tessella.frontends.emitter import Value
 from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.cut import CutError, Find
-from tessella.frontends.onnx.ops.compaction import Chosen, by_place, by_value
+from tessella.frontends.onnx.ops.compaction import Chosen, by_place, by_value, coordinates
 from tessella.frontends.onnx.registry import converts
 from tessella.runtime.elements import element_of
 from tessella.runtime.images import CHANNELS
@@ -26,26 +26,26 @@ from tessella.support.errors import InvalidModelError, ShapeError
 from tessella.support.sizes import Size, product
 
 _INDEX = np.dtype(np.int64)
-_CUT = "the program is cut there"
+_COUNTED = "the number of results is a symbol"
 
 
-@converts("NonZero", 9, 13, note=_CUT, runs="native or NumPy")
+@converts("NonZero", 9, 13, note=_COUNTED, runs="native or NumPy")
 def non_zero(call: Call) -> Sequence[Value]:
-    """Emit the positions of nonzero elements, a row for each dimension. Raises CutError if they are
-    not known at import."""
+    """Emit the positions of nonzero elements, a row for each dimension."""
     x = call.x
     types = [(_INDEX, [x.rank, "count"])]
     if call.build.static(x) is not None or not _has_elements(x):
         return call.found(Find("non_zero", types=types))
     chosen = Chosen.by(x.cast(np.bool_))
-    computed = (chosen.count, chosen.places, call.build.sizes(x.shape))
-    raise CutError(call.node, Find("coordinates", types=types, computed=computed))
+    return [coordinates(call.trimmed(chosen.places, chosen.count), x.shape)]
 
 
-@converts("Unique", 11, 28, note=f"slices along an axis in NumPy; {_CUT}", runs="native or NumPy")
+@converts(
+    "Unique", 11, 28, note=f"{_COUNTED}; slices along an axis in NumPy", runs="native or NumPy"
+)
 def unique(call: Call) -> Sequence[Value]:
     """Emit the distinct elements, or slices along an axis, sorted or in order of first occurrence.
-    Raises CutError if they are not known at import."""
+    Raises CutError for slices that are not known at import."""
     axis, shape = call.attribute("axis"), call.x.shape
     taken: list[Size | str] = ["count"]
     whole = product(shape)
@@ -62,9 +62,8 @@ def unique(call: Call) -> Sequence[Value]:
     x = call.x.flat()
     number = x.cast(np.uint8) if x.dtype == np.bool_ else x
     groups = by_value(number) if is_sorted else by_place(number)
-    values = groups.values.cast(x.dtype)
-    results = (values, groups.first, groups.inverse, groups.counts)
-    raise _cut(call, groups.count, results, types, (0, 0, None, 0))
+    first = call.trimmed(groups.first, groups.count)
+    return [x.gather(first, 0), first.cast(_INDEX), groups.inverse, groups.counts(first.shape[0])]
 
 
 @converts("ImageDecoder", 20, 20, note="by Pillow; the program is cut there", runs="Python")
@@ -76,17 +75,17 @@ def image_decoder(call: Call) -> Value:
     return call.found(Find("decode_image", {"pixel_format": pixel_format}, types))[0]
 
 
-@converts("Compress", 9, 28, note=_CUT, runs="native or NumPy")
+@converts("Compress", 9, 28, note=_COUNTED, runs="native or NumPy")
 def compress(call: Call) -> Value:
     """Emit the slices along an axis, or the elements, for which a condition is true. Raises
-    CutError if the condition is not known at import."""
+    CutError for a condition that may be longer than the data."""
     x, axis, condition = call.x, call.attribute("axis"), call.operand(1)
     if axis is None:
         x, axis = x.flat(), 0
     axis = front_axis(axis, x.rank)
     known = call.build.static(condition)
     if known is None:
-        raise _compress(call, x, axis)
+        return _compress(call, x, axis)
     chosen = np.flatnonzero(known)
     if chosen.size and chosen[-1] >= x.shape[axis]:
         raise ShapeError(
@@ -97,35 +96,14 @@ def compress(call: Call) -> Value:
     return x.gather(call.constant(chosen.astype(np.int64)), axis)
 
 
-def _compress(call: Call, x: Value, axis: int) -> CutError:
+def _compress(call: Call, x: Value, axis: int) -> Value:
     condition = call.operand(1)
-    types = [(x.dtype, [*x.shape[:axis], "count", *x.shape[axis + 1 :]])]
     size = condition.shape[0]
     if not (_has_elements(x) and _has_elements(condition) and always(size <= x.shape[axis])):
-        return CutError(call.node, Find("compress", {"axis": call.attribute("axis")}, types))
+        types = [(x.dtype, [*x.shape[:axis], "count", *x.shape[axis + 1 :]])]
+        raise CutError(call.node, Find("compress", {"axis": call.attribute("axis")}, types))
     chosen = Chosen.by(condition)
-    found = x.gather(chosen.places, axis)
-    return _cut(call, chosen.count, [found], types, (axis,))
-
-
-def _cut(
-    call: Call,
-    count: Value,
-    results: Sequence[Value],
-    types: Sequence[tuple[np.dtype[np.generic], Sequence[Size | str]]],
-    axes: Sequence[int | None],
-) -> CutError:
-    """Return the graph break at a node whose results are the first entries of arrays."""
-    names = call.node.outputs
-    used = [i for i in range(len(results)) if i < len(names) and names[i]]
-    find = Find(
-        "first",
-        {"axes": [axes[i] for i in used]},
-        [types[i] for i in used],
-        outputs=[names[i] for i in used],
-        computed=[count, *(results[i] for i in used)],
-    )
-    return CutError(call.node, find)
+    return x.gather(call.trimmed(chosen.places, chosen.count), axis)
 
 
 def _has_elements(value: Value) -> bool:
@@ -133,10 +111,10 @@ def _has_elements(value: Value) -> bool:
     return always(product(value.shape) > 0)
 
 
-@converts("NonMaxSuppression", 10, 11, note=_CUT)
+@converts("NonMaxSuppression", 10, 11, note=_COUNTED)
 def non_max_suppression(call: Call) -> Value:
     """Emit the boxes that no selected box of a higher score overlaps too much, each as its batch,
-    class and box. Raises CutError if they are not known at import."""
+    class and box."""
     call.check_ranks(3, 3)
     boxes, scores = map(call.operand, range(2))
     most = call.optional(2) or call.constant(np.array(0, np.int64))
@@ -151,7 +129,7 @@ def non_max_suppression(call: Call) -> Value:
     )
     known = call.build.static(selected), call.build.static(count)
     if known[0] is None or known[1] is None:
-        raise _cut(call, count, [selected], [(_INDEX, ["count", 3])], (0,))
+        return call.trimmed(selected, count)
     return call.constant(known[0][: int(known[1])])
 
 

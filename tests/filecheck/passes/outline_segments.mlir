@@ -204,3 +204,37 @@ func.func @main(%h: tensor<4xf32>, %xs: tensor<3x4xf32>) -> tensor<4xf32> {
   %b = nn.scan @mixed %a, %xs carried 1 scanned 1 {kernel = "host"} : tensor<4xf32>
   func.return %b : tensor<4xf32>
 }
+
+// -----
+
+// An op with a symbol stays behind the op that defines it, though it reads no result of it. So do
+// a constant, and a loop whose function has the symbol.
+
+// CHECK-LABEL: tile.segment @segment_0(%x: tensor<9xi64>)
+// CHECK-NEXT:    %y = nn.neg %x {
+// CHECK-NEXT:    tile.return %y
+// CHECK-LABEL: tile.segment @segment_1() -> (tensor<[k]xi64>) {
+// CHECK-NEXT:    %i = nn.iota count [k] {
+// CHECK-NEXT:    tile.return %i
+// CHECK-LABEL: func.func @main
+// CHECK-NEXT:    %y = rt.launch @segment_0(%x)
+// CHECK-NEXT:    %t = nn.trim %y, %c size [k] {
+// CHECK-NEXT:    %z = nn.splat 0 : i64 : tensor<[k]xi64>
+// CHECK-NEXT:    %h = nn.scan @step %c, %x carried
+// CHECK-NEXT:    %i = rt.launch @segment_1()
+// CHECK-NEXT:    func.return %t, %i, %z, %h
+builtin.module attributes {symbols = [#nn.symbol<k, 0 to 9>]} {
+  func.func @step(%h: tensor<i64>, %e: tensor<i64>) -> tensor<i64> {
+    %s = nn.sizes values [[k]] {kernel = "host"} : tensor<1xi64>
+    %r = nn.reshape %s shape [] {kernel = "host"} : tensor<i64>
+    func.return %r : tensor<i64>
+  }
+  func.func @main(%x: tensor<9xi64>, %c: tensor<i64>) -> (tensor<[k]xi64>, tensor<[k]xi64>, tensor<[k]xi64>, tensor<i64>) {
+    %y = nn.neg %x {kernel = "neg"} : tensor<9xi64>
+    %t = nn.trim %y, %c size [k] {kernel = "trim"} : tensor<[k]xi64>
+    %i = nn.iota count [k] {kernel = "iota"} : tensor<[k]xi64>
+    %z = nn.splat 0 : i64 : tensor<[k]xi64>
+    %h = nn.scan @step %c, %x carried 1 scanned 1 {kernel = "host"} : tensor<i64>
+    func.return %t, %i, %z, %h : tensor<[k]xi64>, tensor<[k]xi64>, tensor<[k]xi64>, tensor<i64>
+  }
+}

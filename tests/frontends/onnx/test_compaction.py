@@ -11,8 +11,11 @@ import pytest
 from onnx import TensorProto, helper
 
 import tessella
-from tessella.runtime import rest
+from tessella.dialects.sizes import symbols_in
+from tessella.frontends.onnx.importer import OnnxSource
+from tessella.runtime.program import Program
 from tessella.support.errors import ShapeError
+from tessella.support.sizes import MOST, Symbol
 
 Array = np.ndarray[Any, Any]
 
@@ -165,6 +168,16 @@ def test_open_sizes(settings: dict[str, Any]) -> None:
             np.testing.assert_array_equal(found, expected)
 
 
+def test_a_count_is_a_size() -> None:
+    """The bounds of a product of sizes may exceed those of a size."""
+    proto = node("NonZero", {"x": np.zeros((2, 3), np.float32)})
+    for dim, name in zip(proto.graph.input[0].type.tensor_type.shape.dim, "ab", strict=True):
+        dim.dim_param = name
+    sizes = tuple(Symbol(name, 2, MOST).size for name in "ab")
+    module = OnnxSource(proto).graph({"x": sizes}).module
+    assert symbols_in(module)[-1] == Symbol("count_0", 0, MOST)
+
+
 def test_results_share_no_memory() -> None:
     """A call does not write to the results of earlier calls."""
     x = sparse((300, 40), "float32")
@@ -186,8 +199,8 @@ def test_what_shares_memory_before_it_is_returned(monkeypatch: pytest.MonkeyPatc
     twice.graph.output.append(helper.make_tensor_value_info("z", TensorProto.UNDEFINED, None))
     both = tessella.compile(twice)
     calls: list[object] = []
-    owned = rest.owned
-    monkeypatch.setattr(rest, "owned", lambda *a: calls.append(a) or owned(*a))
+    owned = Program._owned
+    monkeypatch.setattr(Program, "_owned", lambda *a: calls.append(a) or owned(*a))
     for _ in range(3):
         (kept,) = alone.run(None, feeds)
         (other,) = alone.run(None, feeds)

@@ -1,0 +1,128 @@
+"""Programs with ops that define symbols: each program is one, for all values of the symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import tessella
+from tessella.dialects.interpret import interpret
+from tessella.driver.model.model import Model
+from tessella.driver.stages.stage_file import load_stage
+from tessella.support.errors import ExecutionError
+
+Array = npt.NDArray[Any]
+
+TEXT = """
+builtin.module attributes {symbols = [#nn.symbol<n, 1 to 64>, #nn.symbol<k, 0 to 64>,
+                                      #nn.symbol<m, 0 to 64>]} {
+  func.func @step(%h: tensor<4xf32>, %e: tensor<4xf32>) -> tensor<4xf32> {
+    %s = nn.add %h, %e : tensor<4xf32>
+    func.return %s : tensor<4xf32>
+  }
+  func.func @last(%h: tensor<i64>, %e: tensor<i64>) -> (tensor<i64>, tensor<i64>) {
+    %s = nn.sizes values [[k]] : tensor<1xi64>
+    %r = nn.reshape %s shape [] : tensor<i64>
+    %a = nn.add %r, %h : tensor<i64>
+    func.return %a, %e : tensor<i64>, tensor<i64>
+  }
+  func.func @main(%x: tensor<[n]x4xf32>, %c: tensor<i64>, %d: tensor<i64>, %h: tensor<4xf32>)
+      -> (tensor<4xf32>, tensor<[k]x4xf32>, tensor<[k]xi64>, tensor<i64>, tensor<[m]x4xf32>,
+          tensor<3xi64>) {
+    %sum = nn.scan @step %h, %x carried 1 scanned 1 : tensor<4xf32>
+    %y = nn.neg %x : tensor<[n]x4xf32>
+    %t = nn.trim %y, %c size [k] : tensor<[k]x4xf32>
+    %e = nn.exp %t : tensor<[k]x4xf32>
+    %i = nn.iota count [k] : tensor<[k]xi64>
+    %j = nn.iota count [n] : tensor<[n]xi64>
+    %q, %w = nn.scan @last %c, %j carried 1 scanned 1 : tensor<i64>, tensor<[n]xi64>
+    %u = nn.trim %e, %d size [m] : tensor<[m]x4xf32>
+    %v = nn.add %u, %sum : tensor<[m]x4xf32>
+    %s = nn.sizes values [[n], [k], [m]] : tensor<3xi64>
+    func.return %sum, %e, %i, %q, %v, %s : tensor<4xf32>, tensor<[k]x4xf32>, tensor<[k]xi64>,
+        tensor<i64>, tensor<[m]x4xf32>, tensor<3xi64>
+  }
+}"""
+
+
+def inputs(n: int, k: int, m: int) -> Mapping[str, Array]:
+    x = np.linspace(-2, 2, n * 4, dtype=np.float32).reshape(n, 4)
+    return {
+        "input0": x,
+        "input1": np.array(k),
+        "input2": np.array(m),
+        "input3": np.zeros(4, np.float32),
+    }
+
+
+def expected(given: Mapping[str, Array]) -> list[Array]:
+    x, c, d, _ = given.values()
+    n, k, m = len(x), int(c), int(d)
+    total, part = x.sum(0), np.exp(-x[:k])
+    return [total, part, np.arange(k), np.array(k + n * k), part[:m] + total, np.array([n, k, m])]
+
+
+def check(run: Callable[[Mapping[str, Array]], list[Array]], n: int, k: int, m: int) -> None:
+    given = inputs(n, k, m)
+    for y, wanted in zip(run(given), expected(given), strict=True):
+        assert (y.dtype, y.shape) == (wanted.dtype, wanted.shape)
+        np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-5)
+
+
+SIZES = [(5, 3, 2), (5, 0, 0), (64, 64, 1), (1, 1, 1), (5, 5, 5), (33, 17, 16)]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("defined") / "program.nn"
+    path.write_text(TEXT)
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(path: Path) -> Model:
+    return tessella.compile(path)
+
+
+def test_the_interpreter_finds_the_sizes(path: Path) -> None:
+    _, graph = load_stage(path)
+    for sizes in SIZES:
+        check(lambda given: interpret(graph, given), *sizes)
+
+
+def test_one_program_serves_all_counts(model: Model) -> None:
+    for sizes in SIZES:
+        check(lambda given: model.run(None, given), *sizes)
+    [program] = model.compiled().programs
+    assert program.rest is None
+    with pytest.raises(ExecutionError, match="a count is out of range"):
+        model.run(None, inputs(5, 6, 0))
+
+
+def test_a_loaded_program(model: Model, tmp_path: Path) -> None:
+    model.run(None, inputs(*SIZES[0]))
+    model.save(tmp_path / "program.tsl")
+    loaded = tessella.load(tmp_path / "program.tsl")
+    for sizes in SIZES:
+        check(lambda given: loaded.run(None, given), *sizes)
+
+
+def test_the_explanation_names_the_symbols(model: Model) -> None:
+    model.run(None, inputs(*SIZES[0]))
+    text = str(model.explain())
+    assert "n: open, from 1 to 64\n  k: defined by nn.trim, from 0 to 64\n  m: defined" in text
+    assert "%t = nn.trim %y, %c size [k]" in model.as_text("nn")
+
+
+@pytest.mark.parametrize("stage", ["placed", "tile", "loops"])
+def test_a_program_of_a_later_stage(model: Model, stage: str, tmp_path: Path) -> None:
+    model.run(None, inputs(*SIZES[0]))
+    path = tmp_path / f"program.{stage}"
+    path.write_text(model.as_text(stage))
+    again = tessella.compile(path)
+    check(lambda given: again.run(None, given), *SIZES[0])
