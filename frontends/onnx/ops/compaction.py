@@ -117,14 +117,14 @@ def by_place(x: Value) -> Groups:
 
 def coordinates(places: Value, shape: Sequence[Size]) -> Value:
     """Emit the coordinates of elements of an array of this shape, given their row-major positions:
-    a row for each dimension, a column for each element. A scalar has no rows."""
+    a row for each dimension, a column for each element."""
     rows: list[Value] = []
     for size in shape[:0:-1]:
         outer = places / size
         rows.append(places - outer * size)
         places = outer
     columns = [row.reshape((1, *row.shape)).cast(_INDEX) for row in (places, *reversed(rows))]
-    return concat(columns, 0).part(0, 0, len(shape))
+    return concat(columns, 0)
 
 
 def _starts(values: Value) -> Value:

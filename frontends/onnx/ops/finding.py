@@ -34,7 +34,7 @@ def non_zero(call: Call) -> Sequence[Value]:
     """Emit the positions of nonzero elements, a row for each dimension."""
     x = call.x
     types = [(_INDEX, [x.rank, "count"])]
-    if call.build.static(x) is not None or not _has_elements(x):
+    if call.build.static(x) is not None or not x.rank or not _has_elements(x):
         return call.found(Find("non_zero", types=types))
     chosen = Chosen.by(x.cast(np.bool_))
     return [coordinates(call.trimmed(chosen.places, chosen.count), x.shape)]

@@ -1,5 +1,4 @@
-"""The device, which sends each operation as a message to another process that runs them in
-order."""
+"""The device: it sends operations to another process, which runs them in order."""
 
 from __future__ import annotations
 

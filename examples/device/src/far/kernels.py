@@ -17,8 +17,7 @@ from tessella.support.sizes import estimated, product
 
 
 def add_kernel(name: str, op: type[NnOp], transposes: str = "") -> None:
-    """Register a kernel for an op. ``transposes`` names the property that transposes an operand; it
-    is empty for ops that have none."""
+    """Register a kernel for an op. ``transposes`` names its property for a transposed operand."""
 
     def source(found: Any) -> Source:
         shapes = [shape_of(value) for value in (*found.operands, *found.results)]
