@@ -14,8 +14,8 @@ ASSUMPTIONS = (
     "All rows take equally long, and all cores are as fast as those measured.",
     "A worker has a core to itself, and its time is its processor time.",
     "Each further worker of a machine slows all others by as much as the second slows the first.",
-    "A coordinator has a core beside those of the workers, and takes as long for a row of Ray's "
-    "workers as for a row of processes.",
+    "A coordinator has a core in addition to those of the workers, and takes as long for a row of "
+    "Ray's workers as for a row of processes.",
     "The link of a coordinator carries the rows of all machines but its own; tables are on disks "
     "that are never the limit.",
     "All workers start at once; a machine has a worker for each core; no worker fails.",

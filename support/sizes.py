@@ -214,11 +214,16 @@ class Expr:
     @cached_property
     def bounds(self) -> tuple[int, int]:
         """A lower and an upper bound of the value."""
-        plain = bounds_of_terms(self.terms)
-        if not any(_quotient_of(atoms) for atoms in self.terms):
-            return plain
-        rounded = bounds_of_terms(*_without_quotients(self.terms))
-        return max(plain[0], rounded[0]), min(plain[1], rounded[1])
+        low, high = bounds_of_terms(self.terms)
+        terms: Mapping[Monomial, Factor] = self.terms
+        least = most = Fraction(0)
+        # the outermost quotients first, so that terms can cancel those inside them
+        while depth := max(map(_depth, terms), default=0):
+            terms, *remainders = _without_quotients(terms, depth)
+            least, most = least + remainders[0], most + remainders[1]
+            rounded = bounds_of_terms(terms, least, most)
+            low, high = max(low, rounded[0]), min(high, rounded[1])
+        return low, high
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Expr) and self.terms == other.terms
@@ -501,11 +506,18 @@ def _quotient_of(atoms: Monomial) -> Quotient | None:
     return atoms[0] if len(atoms) == 1 and isinstance(atoms[0], Quotient) else None
 
 
+def _depth(atoms: Monomial) -> int:
+    """Return how many quotients are nested in a product that is a quotient; 0 for any other
+    product."""
+    quotient = _quotient_of(atoms)
+    return 1 + max(map(_depth, quotient.numerator.terms), default=0) if quotient else 0
+
+
 def _without_quotients(
-    terms: Mapping[Monomial, int],
+    terms: Mapping[Monomial, Factor], depth: int
 ) -> tuple[Mapping[Monomial, Factor], Fraction, Fraction]:
-    """Replace each term ``n floordiv d`` by ``n / d - r / d``, with a remainder ``r`` in ``[0, d -
-    1]``.
+    """Replace each term ``n floordiv d`` of this depth by ``n / d - r / d``, with a remainder ``r``
+    in ``[0, d - 1]``.
 
     The replacement lets terms cancel. Returns the terms without remainders, and the least and the
     greatest sum of all terms with remainders.
@@ -513,7 +525,7 @@ def _without_quotients(
     found: dict[Monomial, Factor] = {}
     least = most = Fraction(0)
     for atoms, factor in terms.items():
-        if quotient := _quotient_of(atoms):
+        if (quotient := _quotient_of(atoms)) and _depth(atoms) == depth:
             share = Fraction(factor, quotient.divisor)
             for inner, c in quotient.numerator.terms.items():
                 found[inner] = found.get(inner, 0) + share * c

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from tessella.dialects.nn.core import NnOp, PyValue
-from tessella.frontends.eager.operands import DType, Operand, readings
+from tessella.frontends.eager.operands import Operand, readings
 from tessella.frontends.eager.settings import OpSettings
 from tessella.frontends.trace import promote
 from tessella.frontends.trace.size import TracedNumber
@@ -58,5 +58,5 @@ def record(
 def _sample(operand: Any) -> Operand:
     """Return a stand-in for an operand that NumPy promotes in the same way: an array or a Python
     number."""
-    kind: DType | type[int] | type[float] = promote.kind_of(operand)
+    kind: promote.Kind = promote.kind_of(operand)
     return kind(0) if isinstance(kind, type) else np.empty((), kind)

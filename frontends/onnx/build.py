@@ -52,7 +52,7 @@ class Builder(Emitter):
         return super().append(op)
 
     def splat(
-        self, value: float, shape: Sequence[Size] = (), dtype: npt.DTypeLike = np.float32
+        self, value: complex, shape: Sequence[Size] = (), dtype: npt.DTypeLike = np.float32
     ) -> Value:
         """Return a tensor whose elements all equal ``value``. If sizes are symbolic, it is an
         expanded scalar."""

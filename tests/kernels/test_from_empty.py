@@ -33,6 +33,7 @@ DIFFERENT = {
     "group_norm": "the norm of no elements",
     "layer_norm": "the norm of no elements",
     "max_pool": "an image smaller than the window",
+    "max_roi_pool": "an image without elements",
     "resize": "an image without elements",
     "roi_align": "an image without elements",
     "slice": "a slice that leaves its operand",

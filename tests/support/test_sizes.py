@@ -102,6 +102,13 @@ def test_random_expressions(seed: int) -> None:
     assert pickle.loads(pickle.dumps(size)) == size
 
 
+@pytest.mark.parametrize("inner", [N, (N + 1) // 2, (N // 2 + M) // 3])
+def test_a_rounded_size_is_not_smaller(inner: Size) -> None:
+    """Also if the size has quotients itself."""
+    assert always(24 * inner <= round_up(24 * inner, 64))
+    assert always(round_up(inner, 8) < inner + 8)
+
+
 @pytest.mark.parametrize(
     "dividend, divisor, expected",
     [
