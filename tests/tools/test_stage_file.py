@@ -208,7 +208,7 @@ BROKEN = {
         "tile.empty does not belong",
     ),
     "a place that does not exist": ("placed", r"#place.at<\w+", "#place.at<x68", "'x68'"),
-    "a kernel that does not exist": ("tile", r"tile.call @\w+", "tile.call @k", "tile.kernel @k"),
+    "a kernel that does not exist": ("tile", r"tile.call @\w+", "tile.call @k", "device.kernel @k"),
     "a value used above its definition": (
         "nn",
         r"%r = nn.relu %c(.*)\n",
@@ -298,8 +298,18 @@ FAULTS = {
     ),
     "an unknown segment": (LOOPS, "launch @segment_0", "launch @nobody", "rt.segment @nobody"),
     "a launched kernel": (LOOPS, "launch @segment_0", "launch @k", "rt.segment @k"),
-    "a called segment": (LOOPS, "call @k", "call @segment_0", "no rt.kernel @segment_0"),
-    "an unknown kernel": (LOOPS, "call @k", "call @nobody", "no rt.kernel @nobody"),
+    "a called segment": (
+        LOOPS,
+        "call @k",
+        "call @segment_0",
+        "no rt.kernel or device.kernel @segment_0",
+    ),
+    "an unknown kernel": (
+        LOOPS,
+        "call @k",
+        "call @nobody",
+        "no rt.kernel or device.kernel @nobody",
+    ),
     "a kernel of other buffers": (
         LOOPS,
         "@k(%x: memref<8xf32>",
@@ -406,7 +416,12 @@ FAULTS = {
         "@segment_0(%x: tensor<3x4xf32, #place.at<x86, f32, nchw>>, %z: i32)",
         "the operands differ from those of the callee",
     ),
-    "an unknown tile.kernel": (TILE, "call @k", "call @segment_0", "no tile.kernel @segment_0"),
+    "an unknown tile.kernel": (
+        TILE,
+        "call @k",
+        "call @segment_0",
+        "no tile.kernel or device.kernel @segment_0",
+    ),
     "a constant that is computed": (
         VIEW,
         "tile.view %w : tensor<12xf32>",
