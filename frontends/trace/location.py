@@ -14,8 +14,11 @@ from tessella.support.errors import ResourceError, TessellaError, UnsupportedErr
 
 _WIDTH = 80
 """The maximum number of characters of a source line that an error shows."""
+_DEPENDENCIES = ("numpy", "xdsl", "immutabledict", "ordered_set", "typing_extensions", "llvmlite")
 # without Python's package `test`, as the user's own tests may be in a package of that name
-_LIBRARIES = {"tessella", "numpy", "xdsl", *sys.stdlib_module_names} - {"test"}
+_LIBRARIES = {"tessella", *_DEPENDENCIES, *sys.stdlib_module_names} - {"test"}
+_NAMED_TUPLE = "namedtuple_"
+"""The beginning of the name of the module in which Python defines a method of a named tuple."""
 _EXHAUSTED: Mapping[type[Exception], tuple[str, str | None]] = {
     MemoryError: ("there is not enough memory for an array", None),
     RecursionError: (
@@ -87,9 +90,10 @@ def _innermost(traceback: TracebackType | None) -> Location | None:
 
 
 def is_users(module: str | None) -> bool:
-    """Return whether a module (by name) is the user's, not tessella's, NumPy's, xDSL's or
+    """Return whether a module (by name) is the user's, not tessella's, a dependency's or
     Python's."""
-    return (module or "").partition(".")[0] not in _LIBRARIES
+    package = (module or "").partition(".")[0]
+    return package not in _LIBRARIES and not package.startswith(_NAMED_TUPLE)
 
 
 def _is_users(frame: FrameType) -> bool:

@@ -63,12 +63,18 @@ def test_positions_of_each_type(dtype: str) -> None:
     check(node("NonZero", {"x": x}), {"x": x}, [np.array(np.nonzero(x))])
 
 
-@pytest.mark.parametrize("shape", [(), (1,), (50,), (3, 4, 5), (40, 1000)])
+@pytest.mark.parametrize("shape", [(1,), (50,), (3, 4, 5), (40, 1000)])
 @pytest.mark.parametrize("fill", [0, 1, None])
 def test_positions_of_each_rank(shape: tuple[int, ...], fill: int | None) -> None:
-    """The positions of an array of rank 0 have no coordinates."""
     x = sparse(shape, "float32") if fill is None else np.full(shape, fill, np.float32)
-    check(node("NonZero", {"x": x}), {"x": x}, [np.array(np.nonzero(np.atleast_1d(x)))[: x.ndim]])
+    check(node("NonZero", {"x": x}), {"x": x}, [np.array(np.nonzero(x))])
+
+
+@pytest.mark.parametrize("x", [np.float32(0), np.float32(2)])
+def test_positions_of_a_scalar_have_no_coordinates(x: np.float32) -> None:
+    feeds = {"x": np.asarray(x)}
+    (found,) = tessella.compile(node("NonZero", feeds)).run(None, feeds)
+    assert (found.shape, found.dtype) == ((0, int(x != 0)), np.int64)
 
 
 def test_nan_is_not_zero_and_negative_zero_is() -> None:

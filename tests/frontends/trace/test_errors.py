@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 import tessella
+from tessella.frontends.trace.location import is_users
 from tessella.support.errors import InputError, OptionError, ShapeError, TessellaError
 from tests.frontends.trace.checks import array
 
@@ -193,3 +194,11 @@ def test_arrays_that_escape() -> None:
     for use in uses:
         with pytest.raises(TessellaError, match="outside of the call that it belongs to"):
             use()
+
+
+def test_methods_of_named_tuples_are_not_user_code() -> None:
+    class Point(NamedTuple):
+        x: int
+
+    assert not is_users(Point.__new__.__globals__["__name__"])
+    assert is_users(test_methods_of_named_tuples_are_not_user_code.__module__)
