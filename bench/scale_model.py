@@ -1,4 +1,4 @@
-"""How rows per second grow with workers: a model from figures of one and two processes.
+"""A model that predicts rows per second for many workers from figures of one and two processes.
 
 Workers share a machine's memory and its caches, each machine has coordinators that read and write
 tables, and a link carries rows to other machines. The slowest of these limits a layout.
@@ -20,7 +20,7 @@ ASSUMPTIONS = (
     "that are never the limit.",
     "All workers start at once; a machine has a worker for each core; no worker fails.",
 )
-"""What must hold for predictions to be right."""
+"""The assumptions under which predictions are right."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def layouts(cores: int, machines: int) -> Sequence[Layout]:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a layout does."""
+    """The rates and the memory that the model predicts for a layout."""
 
     rates: Mapping[str, float]
     """Rows per second that each resource allows."""

@@ -23,8 +23,8 @@ PATTERN = "nn.pattern"
 CONSUMED = "nn.consumed"
 """The attribute of an op that replaces others: the replaced ops, each as ``nn.erf@node``."""
 Gain = Literal["sure", "likely", "open"]
-"""What a rewrite knows about the cost of its new ops: `sure` if they always cost less, `likely` if
-they cost less unless estimates clearly say otherwise, `open` if nothing is known."""
+"""Whether a rewrite's new ops cost less than the old ones: `sure` if they always do, `likely` if
+they do unless estimates clearly say otherwise, `open` if nothing is known."""
 PROVENANCE = ("node", PATTERN, CONSUMED)
 """The attributes that record an op's origin, not its meaning."""
 

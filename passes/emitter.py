@@ -44,7 +44,8 @@ def groups_of(statements: Iterable[Statement]) -> Sequence[Group]:
 
 
 def obstacle_of(group: Group) -> str | None:
-    """Return why no device runs a group as a launch of its own, as a sentence; None if one may."""
+    """Return the reason why no device can run a group as one launch, as a sentence; None if
+    there is no reason."""
     for number, op in enumerate(group):
         init = op.init if isinstance(op, ContractOp) else None
         if init is None:

@@ -46,7 +46,7 @@ from tessella.passes.kinds import ProgramPass
 from tessella.support.errors import InternalError, InvalidModelError
 
 PROGRAM = "program"
-"""What runs the ops that are steps of the program."""
+"""The name of the runner of ops that are steps of the program."""
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ class OpData:
     arithmetic: str
     estimate: float | None
     measured: bool
-    """Whether the estimate is a measured time from the database."""
+    """True if the estimate is a time that was measured, from the database."""
     saved: float
     """The part of the estimate, in seconds, that is saved because an operand stays in registers."""
     group: int

@@ -1,4 +1,4 @@
-"""Digits that nobody has labelled, in ten clusters: k-means, with a round as a compiled function.
+"""Unlabelled digits in ten clusters, by k-means: each round is a call of a compiled function.
 
     python examples/clusters/digits.py [FILE.svg]
 

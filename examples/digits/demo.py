@@ -133,7 +133,7 @@ def _drawing(image: Images, answer: int, label: int) -> Group:
 
 
 def _confusion(answers: Labels, labels: Labels) -> Drawing:
-    """How often each digit, a row, is read as each digit, a column."""
+    """Draw the confusion matrix: rows are labels, columns are answers."""
     drawing = Drawing(300, 300)
     counts = np.zeros((10, 10), int)
     np.add.at(counts, (labels, answers), 1)

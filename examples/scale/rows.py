@@ -1,4 +1,4 @@
-"""What the recipes share: a function of a batch of rows, which workers import."""
+"""The code that all recipes share: workers import this function of a batch of rows."""
 
 from __future__ import annotations
 

@@ -33,10 +33,10 @@ from tessella.frontends.eager.operands import (
     Operand,
     Operands,
     convert,
+    fitting,
     place_of_op,
     place_of_results,
     places_of,
-    readings,
     taken,
     tensor_type_of,
 )
@@ -212,14 +212,16 @@ class EagerOp:
         """Return a program that consists of this op, for operands of these shapes, and the dtypes
         of its inputs."""
         self._operands.check(values)
-        failed: ShapeError | None = None
-        for dtypes in readings(operands):
-            try:
-                graph = self._typed_graph(shapes, operands, dtypes, given)
-                return graph, taken(operands, dtypes)
-            except ShapeError as error:
-                failed = failed or error
-        assert failed is not None
+        try:
+            return fitting(
+                operands,
+                lambda dtypes: (
+                    self._typed_graph(shapes, operands, dtypes, given),
+                    taken(operands, dtypes),
+                ),
+            )
+        except ShapeError as error:
+            failed = error
         if symbols := symbols_of(size for shape in shapes for size in shape):
             # shapes that do not fit with symbols may fit with numbers
             raise UndecidedSizeError(failed.what, (symbol.name for symbol in symbols))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from inspect import Parameter
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from tessella.support.sizes import Size
 
 Array = npt.NDArray[Any]
 DType = np.dtype[Any]
+T = TypeVar("T")
 Number = bool | int | float | complex
 Operand = Array | PlacedArray | Number
 ARRAYS = (np.ndarray, PlacedArray)
@@ -126,7 +127,7 @@ class Operands:
         return array
 
 
-def readings(values: Sequence[Operand]) -> Iterator[tuple[DType, ...]]:
+def _readings(values: Sequence[Operand]) -> Iterator[tuple[DType, ...]]:
     """Yield combinations of dtypes for the operands, the most likely combination first.
 
     A Python number takes the dtype of an array among the operands if NumPy's promotion of the two
@@ -142,6 +143,21 @@ def readings(values: Sequence[Operand]) -> Iterator[tuple[DType, ...]]:
         for x in values
     ]
     return itertools.islice(itertools.product(*each), _MOST_READINGS)
+
+
+def fitting(operands: Sequence[Operand], attempt: Callable[[tuple[DType, ...]], T]) -> T:
+    """Return the result of an attempt with the first combination of dtypes for which it succeeds.
+
+    Raises the ShapeError of the first combination if all attempts fail.
+    """
+    failed: ShapeError | None = None
+    for dtypes in _readings(operands):
+        try:
+            return attempt(dtypes)
+        except ShapeError as error:
+            failed = failed or error
+    assert failed is not None
+    raise failed
 
 
 def _stored_dtype(array: Array | PlacedArray) -> DType:

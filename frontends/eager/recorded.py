@@ -8,8 +8,9 @@ from typing import Any, cast
 import numpy as np
 
 from tessella.dialects.nn.core import NnOp, PyValue
-from tessella.frontends.eager.operands import Operand, readings
+from tessella.frontends.eager.operands import DType, Operand, fitting
 from tessella.frontends.eager.settings import OpSettings
+from tessella.frontends.emitter import Value
 from tessella.frontends.trace import promote
 from tessella.frontends.trace.size import TracedNumber
 from tessella.frontends.trace.traced import Trace, Traced
@@ -41,18 +42,17 @@ def record(
         if isinstance(operand, Traced | TracedNumber):
             trace.check(operand)
     rank = trace.lift(operands[0]).rank if operands else 0
-    failed: ShapeError | None = None
-    for dtypes in readings([_sample(operand) for operand in operands]):
-        try:
-            lifted = map(promote.cast, [trace] * len(operands), operands, dtypes)
-            found = trace.emitter.emit(op, *lifted, **settings.properties(given, rank))
-        except ShapeError as error:
-            failed = failed or error
-        else:
-            results = tuple(Traced(trace, value) for value in found)
-            return results[0] if len(results) == 1 else results
-    assert failed is not None
-    raise trace.failed(failed)
+
+    def emitted(dtypes: Sequence[DType]) -> Sequence[Value]:
+        lifted = map(promote.cast, [trace] * len(operands), operands, dtypes)
+        return trace.emitter.emit(op, *lifted, **settings.properties(given, rank))
+
+    try:
+        found = fitting([_sample(operand) for operand in operands], emitted)
+    except ShapeError as error:
+        raise trace.failed(error)  # noqa: B904 (it is the same error)
+    results = tuple(Traced(trace, value) for value in found)
+    return results[0] if len(results) == 1 else results
 
 
 def _sample(operand: Any) -> Operand:
