@@ -54,7 +54,7 @@ numpy.testing.assert_array_equal(found, pixels)
 """,
     "demo": """
 import runpy
-runpy.run_path("demo.py", run_name="__main__")
+runpy.run_path("examples/digits/demo.py", run_name="__main__")
 """,
     "plot": """
 from pathlib import Path
@@ -145,8 +145,14 @@ def install(environment: Path, wheel: Path, name: str) -> None:
 
 def files(folder: Path) -> None:
     """Copy the files that the programs read into a folder."""
-    for name in ("digits.onnx", "heldout.npz", "demo.py"):
-        shutil.copy(ROOT / "examples" / "digits" / name, folder)
+    examples = ROOT / "examples"
+    for name in ("digits.onnx", "heldout.npz"):
+        shutil.copy(examples / "digits" / name, folder)
+    for path in (*(examples / "digits").iterdir(), examples / "drawing.py"):
+        copy = folder / path.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_file():
+            shutil.copy(path, copy)
 
 
 def attempt(name: str, wheel: Path, folder: Path, fill: Fill = install) -> None:

@@ -91,9 +91,12 @@ def _innermost(traceback: TracebackType | None) -> Location | None:
 
 def is_users(module: str | None) -> bool:
     """Return whether a module (by name) is the user's, not tessella's, a dependency's or
-    Python's."""
+    Python's.
+
+    Code without a module is an annotation that Python evaluates, and not the user's.
+    """
     package = (module or "").partition(".")[0]
-    return package not in _LIBRARIES and not package.startswith(_NAMED_TUPLE)
+    return bool(package) and package not in _LIBRARIES and not package.startswith(_NAMED_TUPLE)
 
 
 def _is_users(frame: FrameType) -> bool:

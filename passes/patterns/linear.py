@@ -26,7 +26,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tessella.dialects.nn.attention import AttentionOp
 from tessella.dialects.nn.constants import SplatOp
-from tessella.dialects.nn.core import NnOp, shape_of
+from tessella.dialects.nn.core import NnOp, shape_of, tensor_type
 from tessella.dialects.nn.elementwise import AddOp, MulOp
 from tessella.dialects.nn.linear import FcOp, MatmulOp
 from tessella.dialects.nn.movement import ConcatOp, ReshapeOp, SliceOp, TransposeOp
@@ -167,12 +167,15 @@ def _together(kind: type[NnOp], others: Sequence[str], count: int) -> Pattern:
 
 
 def _join(m: Match) -> list[SSAValue] | None:
-    """Return slices of one merged product; None if the properties of the products differ."""
+    """Return slices of one merged product; None if the products differ in properties or in element
+    types."""
     first, *rest = m.roots
     if any(root.settings != first.settings for root in rest):
         return None
     axis = 0 if first.settings[_flag(first) or ""] else 1
-    columns = zip(*(root.operands[1:] for root in m.roots), strict=True)
+    columns = list(zip(*(root.operands[1:] for root in m.roots), strict=True))
+    if any(len({tensor_type(x).element_type for x in same}) > 1 for same in columns):
+        return None
     read = [m.make(ConcatOp, *same, axis=axis if i == 0 else 0) for i, same in enumerate(columns)]
     operands = (op.res for op in read)
     product = m.make(type(first), m["x"], *operands, **first.setting_properties).results[0]

@@ -196,9 +196,10 @@ def test_arrays_that_escape() -> None:
             use()
 
 
-def test_methods_of_named_tuples_are_not_user_code() -> None:
+def test_generated_code_is_not_the_users() -> None:
     class Point(NamedTuple):
         x: int
 
     assert not is_users(Point.__new__.__globals__["__name__"])
-    assert is_users(test_methods_of_named_tuples_are_not_user_code.__module__)
+    assert not is_users(None)
+    assert is_users(test_generated_code_is_not_the_users.__module__)
