@@ -47,11 +47,14 @@ class EmitDeviceKernelsPass(ProgramPass):
     stages = ("tile",)
 
     target: str = "native"
+    language: str = ""
+    """A language for readers, such as `semtree`; by default, kernels are in the languages of their
+    devices."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         emitted: dict[str, _Emitted] = {}
         fuse, target = TileFuseMapsPass(), targets.resolve(self.target)
-        table = _Table(op)
+        table = _Table(op, self.language)
         for kernel in list(op.body.block.ops):
             if isinstance(kernel, KernelOp) and kernel.device is not None:
                 fuse.rewrite(kernel, target)
@@ -69,6 +72,7 @@ class _Table:
     """The emitted kernels of a module. Equal kernels are emitted once."""
 
     module: ModuleOp
+    language: str
     known: dict[Hashable, device.KernelOp] = field(default_factory=dict[Hashable, device.KernelOp])
 
     def emit(self, kernel: KernelOp) -> Mapping[Group, device.KernelOp]:
@@ -76,7 +80,7 @@ class _Table:
         has no code on the device."""
         name = kernel.device
         assert name is not None
-        emitter, facts = emitter_of(name), find(name).facts
+        emitter, facts = emitter_of(name, self.language), find(name).facts
         found: dict[Group, device.KernelOp] = {}
         for number, group in enumerate(groups_of(kernel.all_statements)):
             reason = obstacle_of(group) or emitter.why_not(group)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 from xdsl.ir import SSAValue
 
-from tessella.codegen.opencl.kernel import kernel_source
-from tessella.codegen.opencl.scalars import STORED, why_not_scalar
+from tessella.codegen.semtree.kernel import kernel_tree
+from tessella.codegen.semtree.languages import LANGUAGES
+from tessella.codegen.semtree.printer import Printer
+from tessella.codegen.semtree.scalars import ELEMENTS, why_not_scalar
+from tessella.codegen.semtree.tree import WORD
 from tessella.dialects.elements import find_element
 from tessella.dialects.layout import ANY_LAYOUT
 from tessella.dialects.nn.core import shape_of
@@ -27,8 +31,12 @@ MOST_ELEMENTS = 1 << 31
 """Tensors with this many elements or more have no code, because addresses are 32-bit integers."""
 
 
+@dataclass(frozen=True)
 class OpenClEmitter(Emitter):
-    """Writes statements as kernels of OpenCL C."""
+    """Writes statements as kernels of an OpenCL device."""
+
+    printer: Printer
+    """The printer of the language."""
 
     def why_not(self, group: Group) -> str | None:
         """Return why a group has no code, as a sentence; None if it has."""
@@ -41,7 +49,22 @@ class OpenClEmitter(Emitter):
 
     def emit(self, kernel: KernelOp, facts: DeviceFacts) -> Source:
         """Return the text of a kernel of one group."""
-        return kernel_source(kernel, facts)
+        tree = kernel_tree(kernel, self.printer.facts or facts)
+        checks = WORD in tree.tensors
+        return Source(self.printer.text(tree), tree.name, (tree.groups,), (tree.items,), checks)
+
+    def in_language(self, language: str) -> OpenClEmitter | None:
+        """Return an emitter for the language, which `LANGUAGES` may have."""
+        printer = LANGUAGES.get(language)
+        return None if printer is None else OpenClEmitter(printer)
+
+    def join(self, texts: Sequence[str], notes: Sequence[str]) -> str:
+        """Return the program with the kernels of several texts."""
+        return self.printer.join(texts, notes)
+
+    def file(self, texts: Sequence[str], notes: Sequence[str]) -> bytes:
+        """Return the program with the kernels of several texts as the content of a file."""
+        return self.printer.file(texts, notes)
 
 
 def _reasons(op: ContractOp) -> Iterator[str]:
@@ -58,7 +81,7 @@ def _reasons(op: ContractOp) -> Iterator[str]:
 
 def _wrong_tensor(value: SSAValue) -> str | None:
     element = find_element(value.type)
-    if element is None or element.name not in STORED:
+    if element is None or element.name not in ELEMENTS:
         return f"no code for elements of {value.type}"
     size = known(layout_of(value).size(shape_of(value)))
     return "a tensor has 2^31 elements or more" if size >= MOST_ELEMENTS else None
@@ -108,4 +131,4 @@ def _overlap(a: Box, b: Box) -> bool:
     )
 
 
-EMITTER = OpenClEmitter()
+EMITTER = OpenClEmitter(LANGUAGES["opencl"])

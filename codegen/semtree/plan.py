@@ -11,12 +11,21 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tessella.codegen.semtree.tree import (
+    Expression,
+    Name,
+    Number,
+    add,
+    difference,
+    least,
+)
 from tessella.dialects.tile import ContractOp
 from tessella.dialects.tile.flat import Flat, flatten
+from tessella.passes.plaidml.log import tile_line, tile_lines
 from tessella.passes.plaidml.model import PlaidmlSettings, TileStats
 from tessella.passes.plaidml.out_plan import share
 from tessella.passes.plaidml.read_plan import ReadPlan
-from tessella.passes.plaidml.search import search
+from tessella.passes.plaidml.search import SearchResult, search
 from tessella.passes.plaidml.stride_table import stride_table
 from tessella.support.decisions import known
 from tessella.support.names import identifiers
@@ -35,7 +44,7 @@ class Tiled:
 
     name: str
     symbol: str
-    """The name of the index in the C code."""
+    """The name of the index in the kernel."""
     range: int
     tile: int
     """The number of values of the index in a work-group or, for a reduced index, in a step of the
@@ -53,6 +62,48 @@ class Tiled:
         """The number of values of the index that one work-item computes."""
         return -(-self.tile // self.items)
 
+    @property
+    def value(self) -> Name:
+        """The value of the index."""
+        return Name(self.symbol)
+
+    @property
+    def first(self) -> Name:
+        """The first value of the index in the tile."""
+        return Name(f"{self.symbol}_0")
+
+    @property
+    def last(self) -> Name:
+        """The last value of the index in the tile."""
+        return Name(f"{self.symbol}_1")
+
+    @property
+    def place(self) -> Name:
+        """The first value of the index that the work-item computes."""
+        return Name(f"{self.symbol}_i")
+
+    @property
+    def counter(self) -> Name:
+        """The index of the loop over the values that the work-item computes."""
+        return Name(f"{self.symbol}_t")
+
+    @property
+    def turn(self) -> Expression:
+        """The number of the value among those that the work-item computes."""
+        return self.counter if self.turns > 1 else Number(0)
+
+    @property
+    def end_of_tile(self) -> Expression:
+        """The last value of the index in the tile that begins at ``first``."""
+        return add(least(add(self.first, self.tile), self.range), -1)
+
+    @property
+    def count(self) -> Expression:
+        """The number of values of the index in the tile."""
+        if self.tiles == 1:
+            return Number(self.range)
+        return add(difference(self.last, self.first), 1)
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -66,6 +117,8 @@ class Plan:
     """The number of work-items that accumulate one output together, a power of two."""
     reads: Mapping[int, ReadPlan]
     """The plans of the inputs that are loaded into local memory, by the number of the input."""
+    log: tuple[str, ...]
+    """The tile's statistics and score, as in the log of PlaidML's search."""
 
     @property
     def items(self) -> int:
@@ -96,13 +149,15 @@ def settings_of(facts: DeviceFacts) -> PlaidmlSettings:
     )
 
 
-def plan(op: ContractOp, facts: DeviceFacts) -> Plan:
-    """Return the plan of a statement that has a stride table."""
-    flat = flatten(op).with_sizes(known)
-    settings, table = settings_of(facts), stride_table(op)
-    found = search(table, settings, max_tiles=MOST_TILES)
-    stats = found.stats(found.chosen)
-    tiles = dict(zip(table.names, found.chosen, strict=True))
+def search_tile(op: ContractOp, facts: DeviceFacts) -> SearchResult:
+    """Return the search for the tile of a statement that has a stride table."""
+    return search(stride_table(op), settings_of(facts), max_tiles=MOST_TILES)
+
+
+def plan(op: ContractOp, facts: DeviceFacts, stats: TileStats) -> Plan:
+    """Return the plan of a statement with a tile."""
+    flat, table, settings = flatten(op).with_sizes(known), stats.table, stats.settings
+    tiles = dict(zip(table.names, stats.tile, strict=True))
     order = sorted(flat.free, key=lambda name: (abs(flat.accesses[-1].stride(name)), name))
     sizes = [tiles.get(name, 1) for name in order]
     line = max(1, settings.mem_width // table.out.step_bytes)
@@ -118,6 +173,7 @@ def plan(op: ContractOp, facts: DeviceFacts) -> Plan:
         tuple(Tiled(n, symbols[n], ranges[n], tiles.get(n, 1)) for n in flat.reduced),
         _lanes(op, stats, settings.threads // max(1, math.prod(items))),
         _reads(op, flat, tiles, facts),
+        (tile_line(stats), *tile_lines(stats)),
     )
 
 
