@@ -1,6 +1,6 @@
 """The text of a kernel of OpenCL C, which writes one tensor.
 
-__kernel void NAME(__global float *b0, long b0_at, ..) {
+__kernel void NAME(__global float *b0, long b0_at, .., int s0, ..) {
   __global float *p0 = ..
   // the statement
 }
@@ -21,29 +21,37 @@ from collections.abc import Iterator, Sequence
 
 from tessella.codegen.opencl.plan import plan
 from tessella.codegen.opencl.scalars import PRELUDE, STORED
+from tessella.codegen.opencl.size_arguments import SizeArguments
 from tessella.codegen.opencl.statement import INDENT, StatementText
 from tessella.dialects.elements import element_of
+from tessella.dialects.nn.core import shape_of
 from tessella.dialects.tile import ExtractOp, KernelOp
+from tessella.dialects.tile.flat import layout_of
 from tessella.runtime.devices import Source
+from tessella.support.sizes import Size, total
 from tessella.targets.device_facts import DeviceFacts
 
 
 def kernel_source(kernel: KernelOp, facts: DeviceFacts) -> Source:
     """Return the source of a kernel of one group of statements."""
-    plans = [plan(op, facts) for op in kernel.statements]
+    plans, sizes = [plan(op, facts) for op in kernel.statements], SizeArguments()
+    for value in (*kernel.body.block.args, *kernel.returned.values):
+        sizes(layout_of(value).size(shape_of(value)))  # a launch checks that addresses fit
     items = max(each.items for each in plans)
     checks = any(isinstance(op, ExtractOp) for op in kernel.walk())
     parameters, pointers = _tensors(kernel, checks)
     name = "k_" + "".join(c if c.isalnum() and c.isascii() else "_" for c in kernel.sym_name.data)
-    lines = [f"__kernel void {name}({', '.join(parameters)}) {{"]
-    lines += [f"{INDENT}{line}" for line in pointers]
+    lines = [f"{INDENT}{line}" for line in pointers]
     lines += [f"{INDENT}const int item = get_local_id(0);", f"{INDENT}int group = get_group_id(0);"]
     arguments, is_one = kernel.body.block.args, len(plans) == 1
     for op, each in zip(kernel.statements, plans, strict=True):
-        text = StatementText(op, each, arguments, 1 if is_one else 2).lines()
-        lines += text if is_one else _part(text, each.groups, each.items)
-    groups = sum(each.groups for each in plans)
-    return Source(PRELUDE + "\n".join([*lines, "}", ""]), name, (groups,), (items,), checks)
+        text = StatementText(op, each, arguments, sizes, 1 if is_one else 2).lines()
+        lines += text if is_one else _part(text, sizes(each.groups), each.items)
+    groups = total(each.groups for each in plans)
+    parameters += [f"int {size}" for size in sizes.names]
+    head = f"__kernel void {name}({', '.join(parameters)}) {{"
+    text = PRELUDE + "\n".join([head, *lines, "}", ""])
+    return Source(text, name, (groups,), (items,), checks, sizes.sizes)
 
 
 def _tensors(kernel: KernelOp, checks: bool) -> tuple[list[str], list[str]]:
@@ -60,7 +68,7 @@ def _tensors(kernel: KernelOp, checks: bool) -> tuple[list[str], list[str]]:
     return parameters, pointers
 
 
-def _part(text: Sequence[str], groups: int, items: int) -> Iterator[str]:
+def _part(text: Sequence[str], groups: Size, items: int) -> Iterator[str]:
     """Yield the lines of a statement for the next work-groups of a launch, and the first of their
     work-items."""
     yield f"{INDENT}if (group < {groups}) {{"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, i1
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -14,7 +15,9 @@ from xdsl.traits import IsTerminator
 
 from tessella.dialects.arith import CmpfOp, CmpiOp, ConstantOp
 from tessella.dialects.elements import find_element
+from tessella.dialects.sizes import SizeOp
 from tessella.dialects.tile import ExtractOp, IndexOp, YieldOp
+from tessella.support.sizes import Size
 
 SCALARS: Mapping[str, str] = {"f32": "float", "bool": "int", "i32": "int", "i64": "long"}
 """The C types of scalar values, by element."""
@@ -108,7 +111,8 @@ def why_not_scalar(op: Operation) -> str | None:
     for value in (*operands, *op.results):
         if type_of(value.type) is None:
             return f"no code for {value.type}"
-    known = isinstance(op, ConstantOp | IndexOp | YieldOp | ExtractOp) or _template(op) is not None
+    read = isinstance(op, ConstantOp | IndexOp | SizeOp | ExtractOp)
+    known = read or isinstance(op, YieldOp) or _template(op) is not None
     if op.name in _SIGNED | _UNSIGNED:
         known = known and (op.operands[0].type == i1) == (op.name in _UNSIGNED)
     return None if known else f"no code for {op.name}"
@@ -122,18 +126,27 @@ def _template(op: Operation) -> str | None:
     return _COMPARISONS[op.name].get(_PREDICATES[op.name][predicate.value.data])
 
 
+class BodyReads(NamedTuple):
+    """The names that a body reads in addition to its arguments."""
+
+    extract: Callable[[ExtractOp, Sequence[str]], str]
+    """A function that writes an element of a tensor at coordinates."""
+    indices: Mapping[str, str]
+    """The values of the statement's indices, by name."""
+    sizes: Callable[[Size], Size]
+    """A function that names a size."""
+
+
 def body_lines(
     block: Block,
     arguments: Sequence[str],
-    indices: Mapping[str, str],
-    extract: Callable[[ExtractOp, Sequence[str]], str],
+    read: BodyReads,
     fresh: Callable[[], str],
     without: Operation | None = None,
 ) -> tuple[list[str], Mapping[SSAValue, str]]:
     """Return the lines of C that compute a body, and the C names of its values.
 
-    ``arguments`` are the names of the block's arguments, ``indices`` the values of indices by name.
-    ``extract`` writes an element at coordinates. The op ``without`` is left out.
+    ``arguments`` are the names of the block's arguments. The op ``without`` is left out.
     """
     names: dict[SSAValue, str] = dict(zip(block.args, arguments, strict=True))
     lines: list[str] = []
@@ -142,22 +155,24 @@ def body_lines(
             continue
         result = op.results[0]
         if isinstance(op, ExtractOp):
-            text = extract(op, [names[value] for value in op.coordinates])
+            text = read.extract(op, [names[value] for value in op.coordinates])
         else:
-            text = _expression(op, names, indices)
+            text = _expression(op, names, read)
         names[result] = fresh()
         lines.append(f"const {type_of(result.type)} {names[result]} = {text};")
     return lines, names
 
 
-def _expression(op: Operation, names: Mapping[SSAValue, str], indices: Mapping[str, str]) -> str:
+def _expression(op: Operation, names: Mapping[SSAValue, str], read: BodyReads) -> str:
     if isinstance(op, ConstantOp):
         value = op.properties["value"]
         assert isinstance(value, FloatAttr | IntegerAttr)
         number = value.value.data
         return literal(number & 1 if isinstance(number, int) and value.type == i1 else number)
     if isinstance(op, IndexOp):
-        return indices[op.index.data]
+        return read.indices[op.index.data]
+    if isinstance(op, SizeOp):
+        return str(read.sizes(op.value))
     template = _template(op)
     assert template is not None
     return template.format(*(names[value] for value in op.operands))

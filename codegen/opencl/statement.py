@@ -18,7 +18,8 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tessella.codegen.opencl.plan import Plan, Tiled
-from tessella.codegen.opencl.scalars import STORED, body_lines, literal, type_of
+from tessella.codegen.opencl.scalars import STORED, BodyReads, body_lines, literal, type_of
+from tessella.codegen.opencl.size_arguments import SizeArguments
 from tessella.dialects.elements import element_of
 from tessella.dialects.nn.core import shape_of
 from tessella.dialects.tile import ContractOp, ExtractOp
@@ -27,6 +28,7 @@ from tessella.dialects.tile.bodies import yielded
 from tessella.dialects.tile.flat import Constraint, FlatAccess, strides_of
 from tessella.passes.plaidml.read_plan import MergedIndex, ReadPlan
 from tessella.support.decisions import known
+from tessella.support.sizes import Size
 
 INDENT = "  "
 BARRIER = "barrier(CLK_LOCAL_MEM_FENCE);"
@@ -43,11 +45,17 @@ class StatementText:
     """Writes a statement in a kernel, whose tensors have the names ``p0``, ``p1``, .."""
 
     def __init__(
-        self, op: ContractOp, plan: Plan, arguments: Sequence[SSAValue], depth: int
+        self,
+        op: ContractOp,
+        plan: Plan,
+        arguments: Sequence[SSAValue],
+        sizes: SizeArguments,
+        depth: int,
     ) -> None:
         self.op = op
-        self.plan = plan
+        self.plan = plan.with_sizes(sizes)
         self.arguments = arguments
+        self.sizes = sizes
         self._lines: list[str] = []
         self._depth = depth
         self._fresh = count()
@@ -163,7 +171,7 @@ class StatementText:
         heads = [
             f"for (int {r.symbol}_0 = 0; {r.symbol}_0 < {r.range}; {r.symbol}_0 += {r.tile})"
             for r in self.plan.reduced
-            if r.tiles > 1
+            if r.tiles != 1
         ]
         with self._blocks(heads):
             for r in self.plan.reduced:
@@ -194,11 +202,11 @@ class StatementText:
 
     def _always(self, constraint: Constraint) -> str:
         """Return the C condition that a constraint holds at all points of a tile."""
-        low = high = str(known(constraint.form.constant))
+        low = high = str(constraint.form.constant)
         for name, c in constraint.form.terms:
             first, last = (f"{c} * {self._end(name, end)}" for end in ((0, 1) if c > 0 else (1, 0)))
             low, high = f"{low} + {first}", f"{high} + {last}"
-        return f"{low} >= 0 && {high} < {known(constraint.extent)}"
+        return f"{low} >= 0 && {high} < {constraint.extent}"
 
     def _end(self, name: str, end: int) -> str:
         return f"{self._tiled[name].symbol}_{end}" if name in self._tiled else "0"
@@ -243,8 +251,8 @@ class StatementText:
 
     def _holds(self, constraint: Constraint) -> str:
         terms = [_scaled(c, self._symbol(name)) for name, c in constraint.form.terms]
-        form = " + ".join([*terms, str(known(constraint.form.constant))])
-        return f"(uint)({form}) < {known(constraint.extent)}"
+        form = " + ".join([*terms, str(constraint.form.constant)])
+        return f"(uint)({form}) < {constraint.extent}"
 
     def _add(self, number: str) -> None:
         """Write the accumulation of a point into the output with this number."""
@@ -265,7 +273,7 @@ class StatementText:
         return _ACCUMULATE[kind].format(a, b)
 
     @property
-    def _inputs(self) -> Sequence[FlatAccess[int]]:
+    def _inputs(self) -> Sequence[FlatAccess]:
         return self.plan.flat.accesses[: self.plan.flat.inputs]
 
     def _body(
@@ -273,7 +281,8 @@ class StatementText:
     ) -> Mapping[SSAValue, str]:
         """Write the ops of a body. Returns the C names of its values."""
         indices = {index.name: self._symbol(index.name) for index in self.op.index_list}
-        lines, names = body_lines(block, arguments, indices, self._extract, self._name, without)
+        read = BodyReads(self._extract, indices, self.sizes)
+        lines, names = body_lines(block, arguments, read, self._name, without)
         for line in lines:
             self._line(line)
         return names
@@ -282,7 +291,7 @@ class StatementText:
         """Return the element of a tensor at coordinates, which are checked."""
         shape, strides = shape_of(op.source), strides_of(op.source)
         terms = [
-            _scaled(known(strides[d]), f"checked({at}, {known(shape[d])}, word)")
+            _scaled(self.sizes(strides[d]), f"checked({at}, {self.sizes(shape[d])}, word)")
             for d, at in enumerate(coordinates)
         ]
         return f"p{self._buffer(op.source)}[{' + '.join(terms) or '0'}]"
@@ -296,7 +305,7 @@ class StatementText:
             self._line(f"const {kind} {found[-1]} = {self._element(number, access)};")
         return found
 
-    def _element(self, number: int, access: FlatAccess[int]) -> str:
+    def _element(self, number: int, access: FlatAccess) -> str:
         """Return the C expression for an element of an input, in local or in global memory."""
         read = self.plan.reads.get(number)
         if read is None:
@@ -304,18 +313,19 @@ class StatementText:
         terms = [_scaled(c, self._distance(name, access)) for name, c in _local(read, access)]
         return f"l{number}[{' + '.join(terms) or '0'}]"
 
-    def _distance(self, name: str, access: FlatAccess[int]) -> str:
+    def _distance(self, name: str, access: FlatAccess) -> str:
         """Return the C expression for the distance of an index from its value at the lowest address
         that the access reads in the tile."""
         each = self._tiled[name]
-        if access.stride(name) > 0:
+        if known(access.stride(name)) > 0:
             return f"({each.symbol} - {each.symbol}_0)"
         return f"({each.symbol}_0 + {each.tile - 1} - {each.symbol})"
 
-    def _global(self, value: SSAValue, access: FlatAccess[int]) -> str:
+    def _global(self, value: SSAValue, access: FlatAccess) -> str:
         strides = ((access.stride(n), each.symbol) for n, each in self._tiled.items())
-        terms = [_scaled(stride, symbol) for stride, symbol in strides if stride]
-        sum_ = " + ".join([*terms, *([str(access.offset)] if access.offset or not terms else [])])
+        terms = [_scaled(stride, symbol) for stride, symbol in strides if stride != 0]
+        has_offset = access.offset != 0 or not terms
+        sum_ = " + ".join([*terms, *([str(access.offset)] if has_offset else [])])
         return f"p{self._buffer(value)}[{sum_}]"
 
     def _buffer(self, value: SSAValue) -> int:
@@ -327,7 +337,7 @@ class StatementText:
         access = self._inputs[number]
         first = [str(access.offset)]
         for name, each in self._tiled.items():
-            stride = access.stride(name)
+            stride = known(access.stride(name))
             if stride > 0:
                 first.append(_scaled(stride, f"{each.symbol}_0"))
             elif stride < 0:
@@ -408,12 +418,12 @@ def _by_stride(entry: tuple[MergedIndex, int]) -> int:
     return entry[0].stride
 
 
-def _local(read: ReadPlan, access: FlatAccess[int]) -> Iterator[tuple[str, int]]:
+def _local(read: ReadPlan, access: FlatAccess) -> Iterator[tuple[str, int]]:
     """Yield the name of each index of an access, with its stride in local memory."""
     for line, local in zip(read.indices, read.local_strides, strict=True):
         for name in line.names:
-            yield name, local * (abs(access.stride(name)) // line.stride)
+            yield name, local * (abs(known(access.stride(name))) // line.stride)
 
 
-def _scaled(factor: int, name: str) -> str:
+def _scaled(factor: Size, name: str) -> str:
     return name if factor == 1 else f"{factor} * {name}"
