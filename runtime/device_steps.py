@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from tessella.runtime.arena import Workspace
 from tessella.runtime.checks import out_of_range
-from tessella.runtime.devices import Device, Memory, Slice, Source, device
+from tessella.runtime.devices import Device, Launch, Memory, Slice, Source, device
 from tessella.runtime.specs import TensorSpec
 from tessella.support.decisions import known
 from tessella.support.errors import ExecutionError, TessellaError
@@ -202,6 +202,7 @@ class SegmentCall:
         self._outputs: list[Memory] = []
         self._arena: Memory | None = None
         self._words: _Words | None = None
+        self._launches: Mapping[str, Launch] = {}
 
     def resize(self, step: Any, sized: Any, workspace: Workspace) -> None:
         """Change the step to values of the symbols, with memory for its outputs and its arena."""
@@ -209,6 +210,7 @@ class SegmentCall:
         self.step = step
         checked = [c for c in step.calls if c.kernel and step.kernels[c.kernel].checks]
         self._words = _Words(self.device, checked) if checked else None
+        self._launches = {name: k.launch(sized.symbols) for name, k in step.kernels.items()}
         self._arena = workspace.device_arena(step.device, known(step.arena_bytes))
         sizes = [size_of(spec) for spec in step.specs]
         if sizes != [memory.size for memory in self._outputs]:
@@ -244,7 +246,7 @@ class SegmentCall:
                 return
             kernel = self.device.built(self.step.kernels[call.kernel])
             words = self._words.word(call) if self._words is not None else ()
-            self.device.launch(kernel, [*buffers, *words])
+            self.device.launch(kernel, [*buffers, *words], self._launches[call.kernel])
         except (TessellaError, MemoryError):
             raise
         except Exception as error:  # a plugin's device may raise any exception

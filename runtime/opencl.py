@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tessella.runtime.devices import Array, Device, Slice, Source
+from tessella.runtime.devices import Array, Device, Launch, Slice, Source
 from tessella.support.disk import Folder
 from tessella.support.errors import InternalError, LibraryError, ResourceError
 from tessella.support.knobs import KNOBS
@@ -137,11 +137,9 @@ class OpenClDevice(Device):
         self._cl.enqueue_copy(self._queue, to, source, **settings)
 
     def build(self, source: Source) -> Any:
-        """Compile a program, or read it from the cache, and return its kernel with the sizes of the
-        launch."""
-        items = source.items
-        total = tuple(n * size for n, size in zip(source.groups, items, strict=True))
-        return self._cl.Kernel(self._program(source), source.entry), total, items
+        """Compile a program, or read it from the cache, and return its kernel with the number of
+        work-items of a work-group."""
+        return self._cl.Kernel(self._program(source), source.entry), source.items
 
     def _program(self, source: Source) -> Any:
         key = "\n".join((*self._made_by, source.text))
@@ -172,11 +170,15 @@ class OpenClDevice(Device):
         platform = found.platform
         return (platform.name, platform.version, found.name, found.version, found.driver_version)
 
-    def launch(self, kernel: Any, buffers: Sequence[Slice]) -> None:
-        """Enqueue a kernel. Each slice is passed as two arguments: the memory, and an offset in
-        bytes."""
-        function, total, items = kernel
-        function.set_args(*(x for b in buffers for x in (b.buffer, np.int64(b.offset))))
+    def launch(self, kernel: Any, buffers: Sequence[Slice], launch: Launch) -> None:
+        """Enqueue a kernel, unless it has no work-group. Each slice is passed as two arguments: the
+        memory, and an offset in bytes. The sizes follow."""
+        function, items = kernel
+        total = tuple(n * size for n, size in zip(launch.groups, items, strict=True))
+        if 0 in total:
+            return
+        slices = (x for b in buffers for x in (b.buffer, np.int64(b.offset)))
+        function.set_args(*slices, *map(np.int32, launch.sizes))
         self._cl.enqueue_nd_range_kernel(self._queue, function, total, items)
 
     def finish(self) -> None:

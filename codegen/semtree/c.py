@@ -1,11 +1,11 @@
 """The printer of trees in a dialect of C: OpenCL C or CUDA C.
 
-    __kernel void NAME(__global float *p0_base, long p0_at, ..) {
+    __kernel void NAME(__global float *p0_base, long p0_at, .., int s0) {
       __global float *p0 = ..
       ..
     }
 
-A tensor is passed as an address and an offset in bytes.
+A tensor is passed as an address and an offset in bytes. Symbolic sizes follow.
 """
 
 from __future__ import annotations
@@ -99,6 +99,7 @@ class CPrinter(Printer):
         pointers = {each: self._pointer(each) for each in kernel.tensors}
         long = self.words.types[tree.INDEX]
         parameters = [f"{kind}{x.name}_base, {long} {x.name}_at" for x, kind in pointers.items()]
+        parameters += [f"{self.words.types[x.type]} {x.name}" for x in kernel.sizes]
         yield f"{self.words.kernel} {kernel.name}({', '.join(parameters)}) {{"
         for each, kind in pointers.items():
             bytes_ = f"({self.words.spaces['global']}char *){each.name}_base + {each.name}_at"

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tessella.codegen.semtree import tree
-from tessella.codegen.semtree.plan import Plan, plan, search_tile
+from tessella.codegen.semtree.plan import plan, search_tile
+from tessella.codegen.semtree.size_arguments import SizeArguments
 from tessella.codegen.semtree.statement import GROUP, ITEM, StatementTree
 from tessella.codegen.semtree.tree import (
     Apply,
@@ -23,16 +24,21 @@ from tessella.codegen.semtree.tree import (
     Declare,
     Kernel,
     Memory,
+    Name,
     Return,
     Statement,
-    add,
     compare,
+    difference,
     guarded,
+    number,
 )
 from tessella.dialects.elements import element_of
+from tessella.dialects.nn.core import shape_of
 from tessella.dialects.tile import ExtractOp, KernelOp
+from tessella.dialects.tile.flat import layout_of
 from tessella.passes.plaidml.model import TileStats
 from tessella.passes.plaidml.search import SearchResult
+from tessella.support.sizes import Size, total
 from tessella.targets.device_facts import DeviceFacts
 
 Choose = Callable[[SearchResult], TileStats]
@@ -46,25 +52,30 @@ def searched(found: SearchResult) -> TileStats:
 
 def kernel_tree(kernel: KernelOp, facts: DeviceFacts, choose: Choose = searched) -> Kernel:
     """Return the tree of a kernel of one group of statements."""
-    statements = kernel.statements
+    statements, sizes = kernel.statements, SizeArguments()
+    for value in (*kernel.body.block.args, *kernel.returned.values):
+        sizes(layout_of(value).size(shape_of(value)))  # a launch checks that addresses fit
     plans = [plan(op, facts, choose(search_tile(op, facts))) for op in statements]
     tensors = _tensors(kernel)
     memories = dict(zip((*kernel.body.block.args, *kernel.returned.values), tensors, strict=False))
     memories.update({op.res: tensors[len(kernel.body.block.args)] for op in statements})
-    trees = [StatementTree(*each, memories) for each in zip(statements, plans, strict=True)]
+    trees = [StatementTree(*each, memories, sizes) for each in zip(statements, plans, strict=True)]
     body: list[Statement] = [
         Declare(ITEM, Apply(tree.ITEM_ID, ())),
         Declare(GROUP, Apply(tree.GROUP_ID, ()), changes=True),
     ]
     for made, each in zip(trees, plans, strict=True):
-        body += made.statements() if len(trees) == 1 else _part(made, each)
+        body += (
+            made.statements() if len(trees) == 1 else _part(made, sizes(each.groups), each.items)
+        )
     return Kernel(
         "k_" + "".join(c if c.isalnum() and c.isascii() else "_" for c in kernel.sym_name.data),
         tensors,
         tuple(memory for made in trees for memory in made.local),
         (*body,),
-        groups=sum(each.groups for each in plans),
+        groups=total(each.groups for each in plans),
         items=max(each.items for each in plans),
+        sizes=dict(zip(map(Name, sizes.names), sizes.sizes, strict=True)),
         notes=tuple(line for each in plans for line in each.log),
     )
 
@@ -77,9 +88,9 @@ def _tensors(kernel: KernelOp) -> tuple[Memory, ...]:
     return (*found, *([tree.WORD] if checks else []))
 
 
-def _part(made: StatementTree, each: Plan) -> Iterator[Statement]:
+def _part(made: StatementTree, groups: Size, items: int) -> Iterator[Statement]:
     """Yield a statement for the next work-groups of a launch, and the first of their
     work-items."""
-    own = guarded([compare("slt", ITEM, each.items)], [*made.statements()])
-    yield Branch(compare("slt", GROUP, each.groups), (*own, Return()))
-    yield Assign(GROUP, add(GROUP, -each.groups))
+    own = guarded([compare("slt", ITEM, items)], [*made.statements()])
+    yield Branch(compare("slt", GROUP, groups), (*own, Return()))
+    yield Assign(GROUP, difference(GROUP, number(groups)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tessella.codegen.semtree.tree import (
     Expression,
@@ -18,7 +18,9 @@ from tessella.codegen.semtree.tree import (
     add,
     difference,
     least,
+    number,
 )
+from tessella.dialects.sizes import Sizes
 from tessella.dialects.tile import ContractOp
 from tessella.dialects.tile.flat import Flat, flatten
 from tessella.passes.plaidml.log import tile_line, tile_lines
@@ -27,8 +29,9 @@ from tessella.passes.plaidml.out_plan import share
 from tessella.passes.plaidml.read_plan import ReadPlan
 from tessella.passes.plaidml.search import SearchResult, search
 from tessella.passes.plaidml.stride_table import stride_table
-from tessella.support.decisions import known
+from tessella.support.decisions import known_all
 from tessella.support.names import identifiers
+from tessella.support.sizes import Size, ceil_div, estimated, product, symbols_of
 from tessella.targets.device_facts import DeviceFacts
 
 MOST_TILES = 2048
@@ -45,17 +48,14 @@ class Tiled:
     name: str
     symbol: str
     """The name of the index in the kernel."""
-    range: int
+    range: Size
     tile: int
     """The number of values of the index in a work-group or, for a reduced index, in a step of the
     reduction."""
+    tiles: Size
+    """The number of tiles along the index."""
     items: int = 1
     """The number of work-items along the index."""
-
-    @property
-    def tiles(self) -> int:
-        """The number of tiles along the index."""
-        return -(-self.range // self.tile)
 
     @property
     def turns(self) -> int:
@@ -95,21 +95,27 @@ class Tiled:
     @property
     def end_of_tile(self) -> Expression:
         """The last value of the index in the tile that begins at ``first``."""
+        if self.tiles == 1:
+            return add(self.range, -1)
         return add(least(add(self.first, self.tile), self.range), -1)
 
     @property
     def count(self) -> Expression:
         """The number of values of the index in the tile."""
         if self.tiles == 1:
-            return Number(self.range)
+            return number(self.range)
         return add(difference(self.last, self.first), 1)
+
+    def with_sizes(self, of: Sizes) -> Tiled:
+        """Return the index with every size replaced by the result of ``of``."""
+        return replace(self, range=of(self.range), tiles=of(self.tiles))
 
 
 @dataclass(frozen=True)
 class Plan:
     """The division of a statement among work-groups and work-items."""
 
-    flat: Flat[int]
+    flat: Flat
     free: tuple[Tiled, ...]
     """The free indices. Neighbouring work-items have neighbouring values of the first one."""
     reduced: tuple[Tiled, ...]
@@ -126,14 +132,21 @@ class Plan:
         return self.lanes * math.prod(each.items for each in self.free)
 
     @property
-    def groups(self) -> int:
+    def groups(self) -> Size:
         """The number of work-groups."""
-        return math.prod(each.tiles for each in self.free)
+        return product(each.tiles for each in self.free)
 
     @property
     def turns(self) -> int:
         """The number of outputs that one work-item computes."""
         return math.prod(each.turns for each in self.free)
+
+    def with_sizes(self, of: Sizes) -> Plan:
+        """Return the plan with every size replaced by the result of ``of``."""
+        free, reduced = (
+            tuple(each.with_sizes(of) for each in indices) for indices in (self.free, self.reduced)
+        )
+        return replace(self, flat=self.flat.with_sizes(of), free=free, reduced=reduced)
 
 
 def settings_of(facts: DeviceFacts) -> PlaidmlSettings:
@@ -150,27 +163,30 @@ def settings_of(facts: DeviceFacts) -> PlaidmlSettings:
 
 
 def search_tile(op: ContractOp, facts: DeviceFacts) -> SearchResult:
-    """Return the search for the tile of a statement that has a stride table."""
+    """Return the search for the tile of a statement that has a stride table, for the usual values
+    of symbols."""
     return search(stride_table(op), settings_of(facts), max_tiles=MOST_TILES)
 
 
 def plan(op: ContractOp, facts: DeviceFacts, stats: TileStats) -> Plan:
     """Return the plan of a statement with a tile."""
-    flat, table, settings = flatten(op).with_sizes(known), stats.table, stats.settings
+    flat, table, settings = flatten(op), stats.table, stats.settings
     tiles = dict(zip(table.names, stats.tile, strict=True))
-    order = sorted(flat.free, key=lambda name: (abs(flat.accesses[-1].stride(name)), name))
+    order = sorted(flat.free, key=lambda name: (abs(estimated(flat.out.stride(name))), name))
     sizes = [tiles.get(name, 1) for name in order]
     line = max(1, settings.mem_width // table.out.step_bytes)
     items = share(sizes, settings.threads, line)
     ranges = flat.ranges
     symbols = dict(zip(ranges, identifiers(f"i_{name}" for name in ranges), strict=True))
+
+    def tiled(name: str, items: int = 1) -> Tiled:
+        size = tiles.get(name, 1)
+        return Tiled(name, symbols[name], ranges[name], size, ceil_div(ranges[name], size), items)
+
     return Plan(
         flat,
-        tuple(
-            Tiled(n, symbols[n], ranges[n], t, p)
-            for n, t, p in zip(order, sizes, items, strict=True)
-        ),
-        tuple(Tiled(n, symbols[n], ranges[n], tiles.get(n, 1)) for n in flat.reduced),
+        tuple(tiled(n, p) for n, p in zip(order, items, strict=True)),
+        tuple(map(tiled, flat.reduced)),
         _lanes(op, stats, settings.threads // max(1, math.prod(items))),
         _reads(op, flat, tiles, facts),
         (tile_line(stats), *tile_lines(stats)),
@@ -185,14 +201,17 @@ def _lanes(op: ContractOp, stats: TileStats, most: int) -> int:
 
 
 def _reads(
-    op: ContractOp, flat: Flat[int], tiles: Mapping[str, int], facts: DeviceFacts
+    op: ContractOp, flat: Flat, tiles: Mapping[str, int], facts: DeviceFacts
 ) -> Mapping[int, ReadPlan]:
+    """Return the plans of the inputs that are loaded into local memory. Inputs with symbolic
+    strides are read in place, because the lines of their tiles are not known."""
     if op.is_map or not facts.has_local_memory:
         return {}
     names = tuple(flat.ranges)
     sizes = [tiles.get(name, 1) for name in names]
-    inputs = enumerate(flat.accesses[: flat.inputs])
+    strides = [[access.stride(name) for name in names] for access in flat.accesses[: flat.inputs]]
     return {
-        number: ReadPlan.of(names, [access.stride(name) for name in names], sizes)
-        for number, access in inputs
+        number: ReadPlan.of(names, known_all(each), sizes)
+        for number, each in enumerate(strides)
+        if not symbols_of(each)
     }

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, i1
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from tessella.codegen.semtree import tree
-from tessella.codegen.semtree.tree import Apply, Declare, Expression, Name, constant
+from tessella.codegen.semtree.tree import Apply, Declare, Expression, Name, constant, number
 from tessella.dialects.arith import CmpfOp, CmpiOp, ConstantOp
 from tessella.dialects.elements import find_element
+from tessella.dialects.sizes import SizeOp
 from tessella.dialects.tile import ExtractOp, IndexOp, YieldOp
+from tessella.support.sizes import Size
 
 ELEMENTS = frozenset(("f32", "bool", "i32", "i64"))
 """The elements of scalars and of arrays."""
@@ -103,9 +106,8 @@ def why_not_scalar(op: Operation) -> str | None:
     for value in (*operands, *op.results):
         if type_of(value.type) is None:
             return f"no code for {value.type}"
-    known = (
-        isinstance(op, ConstantOp | IndexOp | YieldOp | ExtractOp) or _name(op) in OPS - _OF_INDICES
-    )
+    read = isinstance(op, ConstantOp | IndexOp | SizeOp | ExtractOp)
+    known = read or isinstance(op, YieldOp) or _name(op) in OPS - _OF_INDICES
     if op.name in _SIGNED | _UNSIGNED:
         known = known and (op.operands[0].type == i1) == (op.name in _UNSIGNED)
     return None if known else f"no code for {op.name}"
@@ -120,18 +122,27 @@ def _name(op: Operation) -> str:
     return f"{op.name}.{_PREDICATES[op.name][predicate.value.data]}"
 
 
+class BodyReads(NamedTuple):
+    """The values that a body reads in addition to its arguments."""
+
+    extract: Callable[[ExtractOp, Sequence[Expression]], Expression]
+    """A function that returns the element of a tensor at coordinates."""
+    indices: Mapping[str, Expression]
+    """The values of the statement's indices, by name."""
+    sizes: Callable[[Size], Size]
+    """A function that names a size."""
+
+
 def body_of(
     block: Block,
     arguments: Sequence[Expression],
-    indices: Mapping[str, Expression],
-    extract: Callable[[ExtractOp, Sequence[Expression]], Expression],
+    read: BodyReads,
     fresh: Callable[[str], Name],
     without: Operation | None = None,
 ) -> tuple[list[Declare], Mapping[SSAValue, Expression]]:
     """Return the variables with the values of a body's ops, and the expressions of these values.
 
-    ``arguments`` are the values of the block's arguments, ``indices`` the values of indices by
-    name. ``extract`` returns an element at coordinates. ``fresh`` returns a new name for a type.
+    ``arguments`` are the values of the block's arguments. ``fresh`` returns a new name for a type.
     The op ``without`` is left out.
     """
     values: dict[SSAValue, Expression] = dict(zip(block.args, arguments, strict=True))
@@ -141,9 +152,9 @@ def body_of(
             continue
         result = op.results[0]
         if isinstance(op, ExtractOp):
-            value = extract(op, [values[each] for each in op.coordinates])
+            value = read.extract(op, [values[each] for each in op.coordinates])
         else:
-            value = _expression(op, values, indices)
+            value = _expression(op, values, read)
         name = fresh(scalar_type(result.type))
         values[result] = name
         found.append(Declare(name, value))
@@ -151,13 +162,15 @@ def body_of(
 
 
 def _expression(
-    op: Operation, values: Mapping[SSAValue, Expression], indices: Mapping[str, Expression]
+    op: Operation, values: Mapping[SSAValue, Expression], read: BodyReads
 ) -> Expression:
     type = scalar_type(op.results[0].type)
     if isinstance(op, ConstantOp):
         return constant_of(op.properties["value"], type)
     if isinstance(op, IndexOp):
-        return indices[op.index.data]
+        return read.indices[op.index.data]
+    if isinstance(op, SizeOp):
+        return number(read.sizes(op.value))
     return Apply(_name(op), tuple(values[value] for value in op.operands), type)
 
 

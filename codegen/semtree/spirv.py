@@ -124,6 +124,8 @@ class _Function:
             self.values[each.name] = self._set(
                 f"getelementptr i8, ptr addrspace(1) %{each.name}_base, i64 %{each.name}_at"
             )
+        for each in kernel.sizes:
+            self.values[each.name] = f"%{each.name}"
         for each in kernel.local:
             self.values[each.name] = f"@{kernel.name}.{each.name}"
         self._block(kernel.body)
@@ -131,7 +133,8 @@ class _Function:
             f"@{kernel.name}.{x.name} = internal addrspace(3) global {_array(x)} undef"
             for x in kernel.local
         ]
-        parameters = (f"ptr addrspace(1) %{x.name}_base, i64 %{x.name}_at" for x in kernel.tensors)
+        parameters = [f"ptr addrspace(1) %{x.name}_base, i64 %{x.name}_at" for x in kernel.tensors]
+        parameters += [f"{_TYPES[x.type]} %{x.name}" for x in kernel.sizes]
         head = f"define spir_kernel void @{kernel.name}({', '.join(parameters)}) {{"
         body = [f"  {line}" for line in (*self.reserved, *self.lines, "ret void")]
         return "\n".join([_HEADER, *self.declared, *arrays, head, *body, "}", ""])

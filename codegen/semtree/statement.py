@@ -16,7 +16,8 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tessella.codegen.semtree import tree
 from tessella.codegen.semtree.plan import Plan, Tiled
-from tessella.codegen.semtree.scalars import body_of, constant_of, scalar_type
+from tessella.codegen.semtree.scalars import BodyReads, body_of, constant_of, scalar_type
+from tessella.codegen.semtree.size_arguments import SizeArguments
 from tessella.codegen.semtree.tree import (
     Apply,
     Assign,
@@ -68,10 +69,17 @@ _WIDTH = {"i64": 64}
 class StatementTree:
     """The tree of a statement."""
 
-    def __init__(self, op: ContractOp, plan: Plan, tensors: Mapping[SSAValue, Memory]) -> None:
+    def __init__(
+        self,
+        op: ContractOp,
+        plan: Plan,
+        tensors: Mapping[SSAValue, Memory],
+        sizes: SizeArguments,
+    ) -> None:
         self.op = op
-        self.plan = plan
+        self.plan = plan.with_sizes(sizes)
         self.tensors = tensors
+        self.sizes = sizes
         self._fresh = count()
         self._type = scalar_type(self._yielded.type)
         """The type of the values that are aggregated."""
@@ -116,13 +124,9 @@ class StatementTree:
         work-item's place in the tile."""
         yield Declare(_REST, ITEM, changes=True)
         for each in self.plan.free:
-            if each.tiles == 1:
-                yield Declare(each.first, Number(0))
-                yield Declare(each.last, Number(each.range - 1))
-            else:
-                yield Declare(each.first, times(remainder(GROUP, each.tiles), each.tile))
-                yield Declare(each.last, each.end_of_tile)
-                yield from divided(GROUP, each.tiles)
+            yield Declare(each.first, times(remainder(GROUP, each.tiles), each.tile))
+            yield Declare(each.last, each.end_of_tile)
+            yield from divided(GROUP, each.tiles)
             yield Declare(each.place, add(each.first, remainder(_REST, each.items)))
             yield from divided(_REST, each.items)
         yield Declare(_LANE, _REST)
@@ -176,15 +180,15 @@ class StatementTree:
         barrier = (Barrier(),) if loads else ()
         block = (*self._ends(), *loads, *barrier, self._accumulate(), *barrier)
         for r in reversed(self.plan.reduced):
-            if r.tiles > 1:
-                block = (Loop(r.first, Number(0), Number(r.range), r.tile, block),)
+            if r.tiles != 1:
+                block = (Loop(r.first, Number(0), number(r.range), r.tile, block),)
         return block
 
     def _ends(self) -> Iterator[Statement]:
         for r in self.plan.reduced:
             if r.tiles == 1:
                 yield Declare(r.first, Number(0))
-            yield Declare(r.last, Number(r.range - 1) if r.tiles == 1 else r.end_of_tile)
+            yield Declare(r.last, r.end_of_tile)
 
     def _accumulate(self) -> Section:
         """Return the loop over the points of a reduction step. Steps in which all points are valid
@@ -207,9 +211,9 @@ class StatementTree:
                 for name, c in constraint.form.terms
                 if (each := self._tiled.get(name)) is not None
             ]
-            bounds.append(add(*terms, known(constraint.form.constant)))
+            bounds.append(add(*terms, constraint.form.constant))
         low, high = bounds
-        inside = (compare("sge", low, 0), compare("slt", high, known(constraint.extent)))
+        inside = (compare("sge", low, 0), compare("slt", high, constraint.extent))
         return Apply(tree.BOTH, inside, "bool")
 
     @property
@@ -241,8 +245,8 @@ class StatementTree:
 
     def _holds(self, constraint: Constraint) -> Expression:
         terms = [times(c, self._value(name)) for name, c in constraint.form.terms]
-        form = add(*terms, known(constraint.form.constant))
-        return compare("ult", form, known(constraint.extent))
+        form = add(*terms, constraint.form.constant)
+        return compare("ult", form, constraint.extent)
 
     def _add(self) -> Iterator[Statement]:
         """Yield the statements that accumulate a point."""
@@ -269,19 +273,21 @@ class StatementTree:
     ) -> tuple[Sequence[Statement], Mapping[SSAValue, Expression]]:
         """Return the statements that compute a body, and its values."""
         indices = {index.name: self._value(index.name) for index in self.op.index_list}
-        return body_of(block, arguments, indices, self._extract, self._name, without)
+        read = BodyReads(self._extract, indices, self.sizes)
+        return body_of(block, arguments, read, self._name, without)
 
     def _extract(self, op: ExtractOp, coordinates: Sequence[Expression]) -> Expression:
         """Return the element of a tensor at coordinates, which are checked."""
         shape, strides = shape_of(op.source), strides_of(op.source)
         terms: list[Expression] = []
         for d, at in enumerate(coordinates):
-            size = Number(known(shape[d]), tree.INDEX)
-            terms.append(times(known(strides[d]), Apply(tree.CHECKED, (at, size), tree.INDEX)))
+            size = number(self.sizes(shape[d]))
+            inside = Apply(tree.CHECKED, (at, size), tree.INDEX)
+            terms.append(times(self.sizes(strides[d]), inside))
         return self._memory(op.source)[add(*terms)]
 
     @property
-    def _inputs(self) -> Sequence[FlatAccess[int]]:
+    def _inputs(self) -> Sequence[FlatAccess]:
         return self.plan.flat.accesses[: self.plan.flat.inputs]
 
     def _elements(self) -> Iterator[Declare]:
@@ -290,7 +296,7 @@ class StatementTree:
             name = self._name(scalar_type(self.op.combine.block.args[n].type))
             yield Declare(name, self._element(n, access))
 
-    def _element(self, number: int, access: FlatAccess[int]) -> Load:
+    def _element(self, number: int, access: FlatAccess) -> Load:
         """Return an element of an input, in local or in global memory."""
         read = self.plan.reads.get(number)
         if read is None:
@@ -298,17 +304,17 @@ class StatementTree:
         terms = [times(c, self._distance(name, access)) for name, c in _local(read, access)]
         return self._tiles[number][add(*terms)]
 
-    def _distance(self, name: str, access: FlatAccess[int]) -> Expression:
+    def _distance(self, name: str, access: FlatAccess) -> Expression:
         """Return the distance of an index from its value at the lowest address that the access
         reads in the tile."""
         each = self._tiled[name]
-        if access.stride(name) > 0:
+        if known(access.stride(name)) > 0:
             return difference(each.value, each.first)
         return difference(add(each.first, each.tile - 1), each.value)
 
-    def _global(self, value: SSAValue, access: FlatAccess[int]) -> Load:
+    def _global(self, value: SSAValue, access: FlatAccess) -> Load:
         strides = ((access.stride(n), each.value) for n, each in self._tiled.items())
-        terms = [times(stride, index) for stride, index in strides if stride]
+        terms = [times(stride, index) for stride, index in strides if stride != 0]
         return self._memory(value)[add(*terms, access.offset)]
 
     def _memory(self, value: SSAValue) -> Memory:
@@ -331,17 +337,17 @@ class StatementTree:
             Declare(_FAR, add(*far)),
             Store(
                 self._tiles[n][_NEAR],
-                self._memory(self.op.inputs[n])[clamped(_FAR, access.size - 1)],
+                self._memory(self.op.inputs[n])[clamped(_FAR, add(access.size, -1))],
             ),
         )
         return Section(f"load input {n}", (Loop(e, ITEM, Number(total), self.plan.items, body),))
 
-    def _lowest(self, access: FlatAccess[int]) -> Expression:
+    def _lowest(self, access: FlatAccess) -> Expression:
         """Return the lowest address that an access reads in a tile."""
         terms = [
             times(stride, each.first if stride > 0 else add(each.first, each.tile - 1))
             for name, each in self._tiled.items()
-            if (stride := access.stride(name))
+            if (stride := known(access.stride(name)))
         ]
         return add(*terms, access.offset)
 
@@ -413,8 +419,8 @@ def _by_stride(entry: tuple[MergedIndex, int]) -> int:
     return entry[0].stride
 
 
-def _local(read: ReadPlan, access: FlatAccess[int]) -> Iterator[tuple[str, int]]:
+def _local(read: ReadPlan, access: FlatAccess) -> Iterator[tuple[str, int]]:
     """Yield the name of each index of an access, with its stride in local memory."""
     for line, local in zip(read.indices, read.local_strides, strict=True):
         for name in line.names:
-            yield name, local * (abs(access.stride(name)) // line.stride)
+            yield name, local * (abs(known(access.stride(name))) // line.stride)

@@ -57,7 +57,8 @@ class TreePrinter(Printer):
 
 
 def _kernel(kernel: Kernel) -> Iterator[str]:
-    yield f"kernel {kernel.name}({', '.join(map(_memory, kernel.tensors))}):"
+    sizes = [f"{name.type} {name.name} = {size}" for name, size in kernel.sizes.items()]
+    yield f"kernel {kernel.name}({', '.join([*map(_memory, kernel.tensors), *sizes])}):"
     for note in (f"{kernel.groups} groups of {kernel.items} work-items", *kernel.notes):
         for line in note.splitlines():
             yield f"{_INDENT}// {line}"

@@ -19,10 +19,12 @@ MLIR's ops; a comparison's name ends in its predicate.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Literal, TypeAlias
+
+from tessella.support.sizes import Expr, Size
 
 INDEX = "i64"
 """The type of the values of indices in bodies."""
@@ -89,7 +91,7 @@ class Apply:
 
 
 Expression: TypeAlias = Number | Name | Load | Apply
-Int: TypeAlias = Expression | int
+Int: TypeAlias = Expression | Size
 
 
 @dataclass(frozen=True)
@@ -187,9 +189,11 @@ class Kernel:
     """The inputs and the outputs, and the word of a kernel that checks coordinates."""
     local: tuple[Memory, ...]
     body: Block
-    groups: int
+    groups: Size
     items: int
     """The number of work-items of a group."""
+    sizes: Mapping[Name, Size] = field(default_factory=dict[Name, Size])
+    """The symbolic sizes that are arguments after the tensors, by their names in the kernel."""
     notes: tuple[str, ...] = ()
     """Lines about the choice of the tiles."""
 
@@ -202,7 +206,9 @@ WORD = Memory("word", "i32", "global")
 
 
 def number(value: Int) -> Expression:
-    """Return an integer as an expression."""
+    """Return an integer, or a size that is an argument of the kernel, as an expression."""
+    if isinstance(value, Expr):
+        return Name(str(value))
     return Number(value) if isinstance(value, int) else value
 
 
