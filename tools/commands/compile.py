@@ -20,6 +20,7 @@ from tessella.driver.ship.ship import ship, ship_c, ship_ranges
 from tessella.driver.stages.stage_file import save_stage, weights_path
 from tessella.driver.stages.stages import ARTIFACT, IR_STAGES, STAGES, stage_of
 from tessella.runtime import loaded
+from tessella.runtime.devices import kind_of
 from tessella.support import deadline
 from tessella.support.errors import OptionError
 from tessella.tools.commands.dims import open_graph, open_sizes
@@ -201,7 +202,11 @@ def _emit_kernels(args: argparse.Namespace, name: str) -> int:
     with shown(wanted=not args.verbose) as progress:
         made = lower(graph, options, start=graph.stage, stop="tile", progress=progress)
     ops = (op for op in made.stages["tile"].ops if isinstance(op, device.KernelOp))
-    texts = [f"// {', '.join(_nodes(op))}\n{op.text.data}" for op in ops if op.device.data == name]
+    texts = [
+        f"// {', '.join(_nodes(op))}\n{op.text.data}"
+        for op in ops
+        if kind_of(op.device.data) == name
+    ]
     if not texts:
         raise OptionError(
             f"no kernel of the model runs on {name}",
