@@ -147,6 +147,15 @@ class Device(ABC):
     def finish(self) -> None:
         """Wait until all operations have run."""
 
+    def numbered(self, number: int) -> Device:
+        """Return the device of this kind with a number from 1 on, as in ``opencl:1``; number 0 is
+        this one. By default, there is only one device of a kind. Raises OptionError."""
+        raise OptionError(
+            f"there is no device number {number} of this kind",
+            expected="a device without a number",
+            found=f"one device, {self!r}",
+        )
+
     def built(self, source: Source) -> Any:
         """Return the kernel built from a source. Equal sources are built only once."""
         if source not in self._built:
@@ -188,10 +197,20 @@ def device_names() -> tuple[str, ...]:
     return (*BUILT_IN, *(plugin.name for plugin in plugins.plugins(plugins.DEVICES)))
 
 
+def kind_of(name: str) -> str:
+    """Return the name of a device without its number: ``opencl`` for ``opencl:1``."""
+    return name.partition(":")[0]
+
+
 def find_device(name: str) -> Device | None:
-    """Return the device with this name; None if there is none, as for CPUs. Raises PluginError."""
-    plugin = BUILT_IN.get(name) or _plugin(name)
-    return None if plugin is None else _loaded(plugin)
+    """Return the device with this name, such as ``opencl`` or ``opencl:1``; None if there is none,
+    as for CPUs. Raises PluginError, and OptionError for a number that the kind does not have."""
+    kind, _, number = name.partition(":")
+    plugin = BUILT_IN.get(kind) or _plugin(kind)
+    if plugin is None:
+        return None
+    first = _loaded(plugin)
+    return first.numbered(int(number)) if int(number or 0) else first
 
 
 def device(name: str) -> Device:

@@ -1,8 +1,8 @@
-"""The OpenCL device, which uses `pyopencl`.
+"""OpenCL devices, which use `pyopencl`.
 
-`TESSELLA_OPENCL` selects the device by a part of its name; by default, it is the first device of
-the system. The packages `pocl-binary-distribution` and `intel-opencl-rt` have drivers for devices
-that run on the CPU.
+`TESSELLA_OPENCL` selects devices by a part of their names; by default, all devices of the system
+count. The place `opencl` names the first one, `opencl:1` the second one. The packages
+`pocl-binary-distribution` and `intel-opencl-rt` have drivers for devices that run on the CPU.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -42,9 +42,19 @@ USUAL = DeviceFacts(
 
 
 class OpenClDevice(Device):
-    """The OpenCL device that TESSELLA_OPENCL selects, or the first one of the system."""
+    """An OpenCL device, by its number among those that TESSELLA_OPENCL selects."""
 
     emitter: ClassVar[str] = "tessella.codegen.opencl.emitter:EMITTER"
+
+    def __init__(self, number: int = 0) -> None:
+        super().__init__()
+        self.number = number
+        self._others: dict[int, OpenClDevice] = {}
+
+    def numbered(self, number: int) -> OpenClDevice:
+        """Return the OpenCL device with a number from 1 on. Its facts and its memory raise
+        LibraryError if the system has fewer devices."""
+        return self._others.setdefault(number, OpenClDevice(number))
 
     @property
     def facts(self) -> DeviceFacts:
@@ -54,10 +64,10 @@ class OpenClDevice(Device):
     @cached_property
     def _found(self) -> DeviceFacts:
         try:
-            found = self._device
+            is_absent = not self._listed
         except LibraryError:
-            return USUAL
-        return _facts(found)
+            is_absent = True
+        return USUAL if is_absent else _facts(self._device)
 
     @cached_property
     def _cl(self) -> Any:
@@ -74,20 +84,28 @@ class OpenClDevice(Device):
 
     @cached_property
     def _device(self) -> Any:
-        _find_driver()
-        try:
-            listed = [d for p in self._cl.get_platforms() for d in p.get_devices()]
-        except self._cl.Error:  # the loader has no driver
-            listed = []
-        wanted = [each for each in listed if KNOBS.opencl.lower() in each.name.lower()]
-        if not wanted:
-            raise LibraryError(
-                "there is no OpenCL device",
-                expected=f"a device with {KNOBS.opencl!r} in its name" if KNOBS.opencl else None,
-                found=", ".join(each.name for each in listed) or "no driver",
-                hint="install a driver, such as the package pocl-binary-distribution",
-            )
-        return wanted[0]
+        wanted = [each for each in self._listed if KNOBS.opencl.lower() in each.name.lower()]
+        if self.number < len(wanted):
+            return wanted[self.number]
+        numbered = f"opencl:{self.number}" if self.number else "OpenCL device"
+        names = enumerate(each.name for each in (wanted or self._listed))
+        raise LibraryError(
+            f"there is no {numbered}",
+            expected=f"a device with {KNOBS.opencl!r} in its name" if KNOBS.opencl else None,
+            found=", ".join(f"{number}: {name}" for number, name in names) or "no driver",
+            hint="install a driver, such as the package pocl-binary-distribution",
+        )
+
+    @cached_property
+    def _listed(self) -> Sequence[Any]:
+        """All devices of all drivers: by the name of the platform, and in its own order. The order
+        in which OpenCL's loader lists platforms is that of a folder, which may change."""
+        with _all_drivers():
+            try:
+                platforms = sorted(self._cl.get_platforms(), key=lambda each: each.name)
+            except self._cl.Error:  # the loader has no driver
+                return []
+            return [each for platform in platforms for each in platform.get_devices()]
 
     @cached_property
     def _context(self) -> Any:
@@ -205,18 +223,28 @@ def _facts(found: Any) -> DeviceFacts:
     )
 
 
-def _find_driver() -> None:
-    """Let OpenCL's loader find the driver in the package `intel-opencl-rt`, whose own vendor file
-    names a wrong folder."""
+@contextmanager
+def _all_drivers() -> Generator[None]:
+    """Let OpenCL's loader find the drivers of the system and of all packages when it lists
+    platforms for the first time in the process, unless the user names a folder.
+
+    The vendor file of `intel-opencl-rt` names a wrong path. The loader in the package `pyopencl`
+    reads the folder of `pocl-binary-distribution` in any case.
+    """
     driver = Path(sys.prefix, "lib", _WHEEL)
     if _VENDORS in os.environ or not driver.exists():
+        yield
         return
-    folder = Path(tempfile.mkdtemp(prefix="tessella-opencl-"))
-    (folder / "wheel.icd").write_text(f"{driver}\n")
-    for file in _SYSTEM.glob("*.icd"):
-        (folder / file.name).write_bytes(file.read_bytes())
-    os.environ[_VENDORS] = str(folder)
+    with tempfile.TemporaryDirectory(prefix="tessella-opencl-") as folder:
+        Path(folder, "wheel.icd").write_text(f"{driver}\n")
+        for file in _SYSTEM.glob("*.icd"):
+            Path(folder, file.name).write_bytes(file.read_bytes())
+        os.environ[_VENDORS] = folder
+        try:
+            yield
+        finally:
+            del os.environ[_VENDORS]
 
 
 OPENCL = OpenClDevice()
-"""The device that places name `opencl`."""
+"""The device that places name `opencl`, number 0."""
