@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from tessella.codegen.semtree import words
 from tessella.codegen.semtree.c import CPrinter
+from tessella.codegen.semtree.llvm_ir import SpirvPrinter
 from tessella.codegen.semtree.printer import Printer
-from tessella.codegen.semtree.spirv import SpirvPrinter
 from tessella.codegen.semtree.text import TreePrinter
 from tessella.targets.device_facts import DeviceFacts
 

@@ -18,7 +18,7 @@ from itertools import count
 
 import numpy as np
 
-from tessella.codegen import llvm
+from tessella.codegen import spirv
 from tessella.codegen.semtree import tree
 from tessella.codegen.semtree.printer import Printer
 from tessella.codegen.semtree.scalars import CASTS, FUNCTIONS
@@ -45,8 +45,6 @@ from tessella.codegen.semtree.tree import (
     Store,
 )
 
-_TRIPLE = "spirv64-unknown-unknown"
-_MACHINE = llvm.Machine(_TRIPLE, "", "", level=0)
 _COMMON = ("target ", "declare ")
 """The beginnings of the lines that the modules of several kernels share."""
 _TYPES: Mapping[str, str] = {
@@ -78,7 +76,7 @@ _SELECTED = {
 _PROPAGATING = {"arith.minimumf", "arith.maximumf"}
 """The ops that also return the first operand if it is NaN."""
 _HEADER = f"""\
-target triple = "{_TRIPLE}"
+target triple = "{spirv.TRIPLE}"
 
 declare spir_func i64 @_Z12get_group_idj(i32)
 declare spir_func i64 @_Z12get_local_idj(i32)
@@ -95,11 +93,11 @@ class SpirvPrinter(Printer):
 
     def join(self, texts: Sequence[str], notes: Sequence[str]) -> str:
         """Return a program in the assembly of SPIR-V."""
-        return llvm.machine_assembly(_joined(texts), _MACHINE)
+        return spirv.assembly(_joined(texts))
 
     def file(self, texts: Sequence[str], notes: Sequence[str]) -> bytes:
         """Return a program as a binary module."""
-        return llvm.emit_object(_joined(texts), _MACHINE)
+        return spirv.binary(_joined(texts))
 
 
 def _joined(texts: Sequence[str]) -> str:
@@ -390,5 +388,6 @@ def _number(value: float, type: str) -> str:
         return str(int(value))
     if type == "f16":
         return f"0xH{np.float16(value).view(np.uint16):04X}"
-    [bits] = struct.unpack("<Q", struct.pack("<d", value))
+    [rounded] = struct.unpack("<f", struct.pack("<f", value))
+    [bits] = struct.unpack("<Q", struct.pack("<d", rounded))
     return f"0x{bits:016X}"
