@@ -74,7 +74,11 @@ def emit_object(text: str, machine: Machine) -> bytes:
 
 def assembly(text: str, target: Target, level: int = 3) -> str:
     """Return the assembly of the code that `emit_object` generates."""
-    machine = Machine.of(target, level)
+    return machine_assembly(text, Machine.of(target, level))
+
+
+def machine_assembly(text: str, machine: Machine) -> str:
+    """Return the assembly of the code that `emit_object` generates for a machine."""
     target_machine, module = _target_machine(machine), _optimized(text, machine)
     with _without_strength_reduction():
         return target_machine.emit_assembly(module)

@@ -19,7 +19,6 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     StringAttr,
     UnitAttr,
-    i64,
 )
 from xdsl.ir import Attribute, Dialect
 from xdsl.irdl import (
@@ -34,7 +33,10 @@ from xdsl.printer import Printer
 from xdsl.traits import SymbolOpInterface
 
 from tessella.dialects.assembly import parse_settings, print_settings
+from tessella.dialects.sizes import listed_sizes, opt_sizes_def, sizes_attribute
 from tessella.runtime.devices import Source
+from tessella.support.decisions import known_all
+from tessella.support.sizes import Size
 
 
 @irdl_op_definition
@@ -48,13 +50,15 @@ class KernelOp(IRDLOperation):
     text = prop_def(StringAttr)
     entry = opt_prop_def(StringAttr)
     """The name of the kernel within the text."""
-    groups = opt_prop_def(DenseArrayBase[I64])
+    groups = opt_sizes_def()
     """The number of work-groups along each dimension."""
     items = opt_prop_def(DenseArrayBase[I64])
     """The number of work-items of a work-group along each dimension."""
     checks = opt_prop_def(UnitAttr)
     """Present if the kernel takes a word after its outputs, which it sets where an index is out of
     range."""
+    sizes = opt_sizes_def()
+    """The symbolic sizes that the kernel takes after its tensors and its word."""
     code = opt_prop_def(IntegerAttr[I64])
     nodes = opt_prop_def(ArrayAttr[StringAttr])
     """The names of the nodes that the kernel computes."""
@@ -76,9 +80,10 @@ class KernelOp(IRDLOperation):
                 "device": StringAttr(device),
                 "text": StringAttr(source.text),
                 "entry": StringAttr(source.entry) if source.entry else None,
-                "groups": _numbers(source.groups),
-                "items": _numbers(source.items),
+                "groups": _listed(source.groups),
+                "items": _listed(source.items),
                 "checks": UnitAttr() if source.checks else None,
+                "sizes": _listed(source.sizes),
                 "code": code,
                 "nodes": nodes,
             }
@@ -87,10 +92,10 @@ class KernelOp(IRDLOperation):
     @property
     def source(self) -> Source:
         """The source text of the kernel and the sizes of its launch."""
-        given = (self.groups, self.items)
-        groups, items = (() if each is None else tuple(each.get_values()) for each in given)
+        groups, items, sizes = map(listed_sizes, (self.groups, self.items, self.sizes))
         entry = self.entry.data if self.entry else ""
-        return Source(self.text.data, entry, groups, items, self.checks is not None)
+        checks = self.checks is not None
+        return Source(self.text.data, entry, groups, known_all(items), checks, sizes)
 
     @property
     def inputs(self) -> Sequence[Attribute]:
@@ -138,8 +143,8 @@ class KernelOp(IRDLOperation):
         )
 
 
-def _numbers(sizes: Sequence[int]) -> DenseArrayBase[I64] | None:
-    return DenseArrayBase.from_list(i64, sizes) if sizes else None
+def _listed(sizes: Sequence[Size]) -> Attribute | None:
+    return sizes_attribute(sizes) if sizes else None
 
 
 Device = Dialect("device", [KernelOp])

@@ -44,7 +44,7 @@ from tessella.dialects.layout import (
     layout_words,
     unknown_layout,
 )
-from tessella.runtime.devices import device_names, emits
+from tessella.runtime.devices import device_names, emits, kind_of
 from tessella.support.elements import ELEMENTS
 from tessella.support.errors import OptionError
 from tessella.targets.table import FAMILIES
@@ -56,6 +56,16 @@ def known_devices() -> tuple[str, ...]:
     """Return the names that a place may give for a device: CPUs, registered devices, `host`,
     `any`."""
     return ("host", *FAMILIES, *device_names(), "any")
+
+
+def is_device(name: str) -> bool:
+    """Return whether a place may name this device. A device other than the CPU may have a number
+    from 1 on, as in ``opencl:1``; the device without a number is number 0."""
+    kind, colon, number = name.partition(":")
+    if not colon:
+        return kind in known_devices()
+    is_number = number.isascii() and number.isdecimal() and number[0] != "0"
+    return kind in device_names() and is_number
 
 
 def is_apart(name: str) -> bool:
@@ -141,6 +151,8 @@ class PlaceAttr(ParametrizedAttribute):
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         with parser.in_angle_brackets():
             device = parser.parse_identifier(" a device")
+            if parser.parse_optional_punctuation(":") is not None:
+                device += f":{parser.parse_integer(allow_boolean=False, allow_negative=False)}"
             parser.parse_punctuation(",")
             precision = parser.parse_identifier(" a precision")
             parser.parse_punctuation(",")
@@ -151,9 +163,9 @@ class PlaceAttr(ParametrizedAttribute):
         printer.print_string(f"<{self.device.data}, {self.precision.data}, {self.layout}>")
 
     def verify(self) -> None:
-        if self.device.data not in (known := known_devices()):
+        if not is_device(self.device.data):
             raise VerifyException(
-                f"expected a device ({', '.join(known)}), found {self.device.data!r}"
+                f"expected a device ({', '.join(known_devices())}), found {self.device.data!r}"
             )
         if self.precision.data not in PRECISIONS:
             raise VerifyException(
@@ -186,14 +198,16 @@ def parse_place(text: str) -> PlaceAttr:
             expected="device/precision/layout, such as 'x86/f32/nhwc'",
             found=f"{text!r} of type {type(text).__name__}",
         )
-    parts = text.split("/")
-    known = (known_devices(), PRECISIONS)
-    if len(parts) > len(known) + 1:
+    first, *others = text.split("/")
+    is_first = first.endswith(":0") and kind_of(first) in device_names()
+    parts = [kind_of(first) if is_first else first, *others]
+    if len(parts) > 3:
         raise OptionError(
             "a place has too many parts", expected="device/precision/layout", found=repr(text)
         )
-    for part, names in zip(parts, known, strict=False):
-        if part not in names:
+    known = ((is_device, known_devices()), (PRECISIONS.__contains__, PRECISIONS))
+    for part, (is_known, names) in zip(parts, known, strict=False):
+        if not is_known(part):
             raise OptionError(
                 f"unknown part {part!r} in the place {text!r}",
                 expected=f"one of {', '.join(names)}",

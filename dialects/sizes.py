@@ -163,6 +163,11 @@ def sizes_def() -> Any:
     return prop_def(base(DenseArrayBase[I64]) | base(ArrayAttr[IntAttr]))
 
 
+def opt_sizes_def() -> Any:
+    """Return the definition of an op's property that lists sizes and may be absent."""
+    return opt_prop_def(base(DenseArrayBase[I64]) | base(ArrayAttr[IntAttr]))
+
+
 def size_attribute(size: Size) -> IntegerAttr[I64] | SizeAttr:
     """Return a size as a property."""
     return SizeAttr(size) if isinstance(size, Expr) else IntegerAttr(size, i64)
@@ -185,6 +190,17 @@ def size_of(attribute: Attribute | None) -> Size:
             return attribute.data
         case _:
             return 0
+
+
+def listed_sizes(attribute: Attribute | None) -> tuple[Size, ...]:
+    """Decode an attribute that lists sizes; empty if absent."""
+    match attribute:
+        case DenseArrayBase():
+            return tuple(cast(DenseArrayBase[I64], attribute).get_values())
+        case ArrayAttr():
+            return tuple(cast(IntAttr, each).data for each in attribute)
+        case _:
+            return ()
 
 
 # ** substitution of sizes in attributes and ops **

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tessella.kernels.registry import CPU, CPUS
+from tessella.runtime.devices import kind_of
 from tessella.support.errors import InternalError
 
 
@@ -40,7 +41,7 @@ _RULES: dict[str, DeviceRules] = {
 
 def rules_of(device: str) -> DeviceRules:
     """Return the rules for a device; all CPUs have the rules of ``CPU``."""
-    return _RULES.get(CPU if device in CPUS else device, _NO_RULES)
+    return _RULES.get(CPU if device in CPUS else kind_of(device), _NO_RULES)
 
 
 def register_rules(device: str, rules: DeviceRules) -> None:

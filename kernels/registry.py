@@ -39,7 +39,7 @@ from tessella.kernels.cost import Cost, KernelWork
 from tessella.kernels.elements import NATIVE, SAME, Elements, Table, elements_of
 from tessella.kernels.host_cost import host_seconds
 from tessella.runtime import host as host_functions
-from tessella.runtime.devices import Source, device_names, emits
+from tessella.runtime.devices import Source, device_names, emits, kind_of
 from tessella.runtime.host import HostKernel
 from tessella.runtime.host import kernel as host_function
 from tessella.support.errors import InternalError, InvalidModelError, OptionError
@@ -139,7 +139,7 @@ class Kernel:
     def runs_on(self, device: str) -> bool:
         """Return whether the kernel serves places of a device."""
         if self.device != CPU:
-            return device == self.device
+            return kind_of(device) == self.device
         return device in CPUS or self._runs_apart(device)
 
     def _runs_apart(self, device: str) -> bool:

@@ -10,9 +10,8 @@
       text "__kernel void relu_0(..) {..}" ..
     %y = tile.call @relu_0(%x) : tensor<4xf32, #opencl>
 
-A kernel becomes a launch for each of its statements that no other statement computes. Statements
-that write parts of one tensor are one launch. The results of all but the last launch are tensors of
-the segment.
+Each statement that is not fused into another one becomes a launch. Statements that write parts of
+one tensor share a launch. Tensors between launches become values of the segment.
 """
 
 from __future__ import annotations
@@ -47,11 +46,14 @@ class EmitDeviceKernelsPass(ProgramPass):
     stages = ("tile",)
 
     target: str = "native"
+    language: str = ""
+    """A language for readers, such as `semtree`; by default, kernels are in the languages of their
+    devices."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         emitted: dict[str, _Emitted] = {}
         fuse, target = TileFuseMapsPass(), targets.resolve(self.target)
-        table = _Table(op)
+        table = _Table(op, self.language)
         for kernel in list(op.body.block.ops):
             if isinstance(kernel, KernelOp) and kernel.device is not None:
                 fuse.rewrite(kernel, target)
@@ -69,14 +71,15 @@ class _Table:
     """The emitted kernels of a module. Equal kernels are emitted once."""
 
     module: ModuleOp
+    language: str
     known: dict[Hashable, device.KernelOp] = field(default_factory=dict[Hashable, device.KernelOp])
 
     def emit(self, kernel: KernelOp) -> Mapping[Group, device.KernelOp]:
-        """Return the kernel of each group of statements. Raises UnsupportedError for a group that
-        has no code on the device."""
+        """Emit a kernel for each group of statements. Raises UnsupportedError for a group without
+        code on the device."""
         name = kernel.device
         assert name is not None
-        emitter, facts = emitter_of(name), find(name).facts
+        emitter, facts = emitter_of(name, self.language), find(name).facts
         found: dict[Group, device.KernelOp] = {}
         for number, group in enumerate(groups_of(kernel.all_statements)):
             reason = obstacle_of(group) or emitter.why_not(group)
@@ -125,13 +128,14 @@ def _alone(group: Group, name: str) -> KernelOp:
 
 @dataclass(frozen=True)
 class _Emitted:
-    """A kernel on tensors, and the device's kernel of each of its groups of statements."""
+    """A kernel of the stage `tile`, and the device kernels that replace its groups of
+    statements."""
 
     kernel: KernelOp
     kernels: Mapping[Group, device.KernelOp]
 
     def replace(self, call: CallOp) -> None:
-        """Replace a call by calls of the device's kernels."""
+        """Replace a call of the kernel by calls of its device kernels."""
         values = dict[SSAValue, SSAValue](
             zip(self.kernel.body.block.args, call.arguments, strict=True)
         )

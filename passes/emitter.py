@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 from tessella.dialects.tile import ContractOp, EmptyOp, KernelOp
 from tessella.dialects.tile.selection import SelectionOp
 from tessella.runtime.devices import Source, device
-from tessella.support.errors import InternalError
+from tessella.support.errors import InternalError, OptionError
 from tessella.targets.device_facts import DeviceFacts
 
 Statement = ContractOp | SelectionOp
@@ -31,6 +31,20 @@ class Emitter(ABC):
     @abstractmethod
     def emit(self, kernel: KernelOp, facts: DeviceFacts) -> Source:
         """Return the code of a kernel for a device with these facts."""
+
+    def in_language(self, language: str) -> Emitter | None:
+        """Return an emitter that writes the same kernels in another language, for readers; None if
+        there is none."""
+        return None
+
+    def join(self, texts: Sequence[str], notes: Sequence[str]) -> str:
+        """Return one program with the kernels of several texts, each of which has a note for
+        readers."""
+        return "\n".join(f"// {note}\n{text}" for text, note in zip(texts, notes, strict=True))
+
+    def file(self, texts: Sequence[str], notes: Sequence[str]) -> bytes:
+        """Return the program of ``join`` as the content of a file."""
+        return self.join(texts, notes).encode()
 
 
 def groups_of(statements: Iterable[Statement]) -> Sequence[Group]:
@@ -57,9 +71,14 @@ def obstacle_of(group: Group) -> str | None:
     return None
 
 
-def emitter_of(name: str) -> Emitter:
-    """Return the emitter of the device ``name``."""
-    return _emitter(device(name).emitter)
+def emitter_of(name: str, language: str = "") -> Emitter:
+    """Return the emitter of the device ``name`` for a language; by default, for that of the device.
+    Raises OptionError if it has no emitter for the language."""
+    found = _emitter(device(name).emitter)
+    other = found.in_language(language) if language else found
+    if other is None:
+        raise OptionError(f"there is no code for {name} in the language {language!r}")
+    return other
 
 
 @cache

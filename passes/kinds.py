@@ -27,6 +27,7 @@ from tessella.dialects.place import PlaceAttr, parse_place
 from tessella.dialects.tile import KernelOp
 from tessella.kernels.registry import serves
 from tessella.passes.pick.places import requested
+from tessella.runtime.devices import kind_of
 from tessella.support.knobs import KNOBS
 from tessella.targets import Target
 
@@ -136,7 +137,8 @@ def why_skipped(step: type[ModulePass], places: Sequence[PlaceAttr], *, named: b
 
     ``named`` states that the pass was requested by name, which debug passes require.
     """
-    it, devices = declared(step), list(dict.fromkeys(place.device.data for place in places))
+    it = declared(step)
+    devices = list(dict.fromkeys(kind_of(place.device.data) for place in places))
     if it.kind == "debug" and not named:
         return "it is a debug pass, and TESSELLA_DEBUG_PASSES does not name it"
     if it.bound_devices and not set(it.bound_devices) & set(devices):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -20,9 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella.support import plugins
-from tessella.support.errors import OptionError
+from tessella.support.errors import OptionError, ResourceError
 from tessella.support.names import did_you_mean
 from tessella.support.plugins import Plugin
+from tessella.support.sizes import MOST, Size, value_of
 from tessella.targets.device_facts import DeviceFacts
 
 Array = npt.NDArray[Any]
@@ -46,13 +47,40 @@ class Source:
     of a kernel of the device."""
     entry: str = ""
     """The name of the kernel within the program."""
-    groups: tuple[int, ...] = ()
+    groups: tuple[Size, ...] = ()
     """The number of work-groups along each dimension of the launch."""
     items: tuple[int, ...] = ()
     """The number of work-items of a work-group along each dimension."""
     checks: bool = False
     """True if the kernel takes a word after its outputs, and sets it to 1 where an index is out of
     range."""
+    sizes: tuple[Size, ...] = ()
+    """The symbolic sizes that the kernel takes as numbers after its tensors and its word."""
+
+    def launch(self, values: Mapping[str, int]) -> Launch:
+        """Return the sizes of a launch for values of the symbols. Raises ResourceError for sizes
+        that do not fit in 32 bits."""
+        groups, sizes = (
+            tuple(value_of(size, values) for size in each) for each in (self.groups, self.sizes)
+        )
+        for size, number in zip((*self.groups, *self.sizes), (*groups, *sizes), strict=True):
+            if number > MOST:
+                raise ResourceError(
+                    "an array is too large for a device",
+                    expected=f"sizes of at most {MOST}",
+                    found=f"{size} = {number}",
+                    hint="split the input along an open dimension",
+                )
+        return Launch(groups, sizes)
+
+
+class Launch(NamedTuple):
+    """The sizes of one launch of a kernel."""
+
+    groups: tuple[int, ...] = ()
+    """The number of work-groups along each dimension."""
+    sizes: tuple[int, ...] = ()
+    """The values of the sizes that the kernel takes."""
 
 
 class Slice(NamedTuple):
@@ -112,12 +140,21 @@ class Device(ABC):
         """Return a kernel that can be launched. Raises TessellaError."""
 
     @abstractmethod
-    def launch(self, kernel: Any, buffers: Sequence[Slice]) -> None:
-        """Run a kernel on its inputs and outputs."""
+    def launch(self, kernel: Any, buffers: Sequence[Slice], launch: Launch) -> None:
+        """Run a kernel on its inputs and outputs, with the sizes of ``launch``."""
 
     @abstractmethod
     def finish(self) -> None:
         """Wait until all operations have run."""
+
+    def numbered(self, number: int) -> Device:
+        """Return the device of this kind with a number from 1 on, as in ``opencl:1``; number 0 is
+        this one. By default, there is only one device of a kind. Raises OptionError."""
+        raise OptionError(
+            f"there is no device number {number} of this kind",
+            expected="a device without a number",
+            found=f"one device, {self!r}",
+        )
 
     def built(self, source: Source) -> Any:
         """Return the kernel built from a source. Equal sources are built only once."""
@@ -160,10 +197,20 @@ def device_names() -> tuple[str, ...]:
     return (*BUILT_IN, *(plugin.name for plugin in plugins.plugins(plugins.DEVICES)))
 
 
+def kind_of(name: str) -> str:
+    """Return the name of a device without its number: ``opencl`` for ``opencl:1``."""
+    return name.partition(":")[0]
+
+
 def find_device(name: str) -> Device | None:
-    """Return the device with this name; None if there is none, as for CPUs. Raises PluginError."""
-    plugin = BUILT_IN.get(name) or _plugin(name)
-    return None if plugin is None else _loaded(plugin)
+    """Return the device with this name, such as ``opencl`` or ``opencl:1``; None if there is none,
+    as for CPUs. Raises PluginError, and OptionError for a number that the kind does not have."""
+    kind, _, number = name.partition(":")
+    plugin = BUILT_IN.get(kind) or _plugin(kind)
+    if plugin is None:
+        return None
+    first = _loaded(plugin)
+    return first.numbered(int(number)) if int(number or 0) else first
 
 
 def device(name: str) -> Device:

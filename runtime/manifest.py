@@ -34,7 +34,7 @@ from tessella.runtime.symbols import (
 from tessella.runtime.texts import STRING
 from tessella.support.sizes import Expr, Size, Symbol, bounds_of, symbols_of
 
-FORMAT = 17
+FORMAT = 18
 """The version of the file format and of the calling convention: the layout of contexts, teams and
 calls."""
 
@@ -394,6 +394,8 @@ def _verify_device_step(step: DeviceStep, symbols: Set[Symbol]) -> None:
         _verify_sizes(spec.shape, symbols)
         _require(bounds_of(_bytes(spec))[0] < LARGEST, "an output is too large")
     _verify_sizes([step.arena_bytes], symbols)
+    for source in step.kernels.values():
+        _verify_sizes([*source.groups, *source.sizes], symbols)
     count = len(step.inputs) + len(step.outputs)
     for call in step.calls:
         _require(call.kernel in ("", *step.kernels), f"no code of {call.kernel!r}")

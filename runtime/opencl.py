@@ -1,8 +1,8 @@
-"""The OpenCL device, which uses `pyopencl`.
+"""OpenCL devices, which use `pyopencl`.
 
-`TESSELLA_OPENCL` selects the device by a part of its name; by default, it is the first device of
-the system. The packages `pocl-binary-distribution` and `intel-opencl-rt` have drivers for devices
-that run on the CPU.
+`TESSELLA_OPENCL` selects devices by a part of their names; by default, all devices of the system
+count. The place `opencl` names the first one, `opencl:1` the second one. The packages
+`pocl-binary-distribution` and `intel-opencl-rt` have drivers for devices that run on the CPU.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tessella.runtime.devices import Array, Device, Slice, Source
+from tessella.runtime.devices import Array, Device, Launch, Slice, Source
 from tessella.support.disk import Folder
 from tessella.support.errors import InternalError, LibraryError, ResourceError
 from tessella.support.knobs import KNOBS
@@ -42,9 +42,19 @@ USUAL = DeviceFacts(
 
 
 class OpenClDevice(Device):
-    """The OpenCL device that TESSELLA_OPENCL selects, or the first one of the system."""
+    """An OpenCL device, by its number among those that TESSELLA_OPENCL selects."""
 
     emitter: ClassVar[str] = "tessella.codegen.opencl.emitter:EMITTER"
+
+    def __init__(self, number: int = 0) -> None:
+        super().__init__()
+        self.number = number
+        self._others: dict[int, OpenClDevice] = {}
+
+    def numbered(self, number: int) -> OpenClDevice:
+        """Return the OpenCL device with a number from 1 on. Its facts and its memory raise
+        LibraryError if the system has fewer devices."""
+        return self._others.setdefault(number, OpenClDevice(number))
 
     @property
     def facts(self) -> DeviceFacts:
@@ -54,10 +64,10 @@ class OpenClDevice(Device):
     @cached_property
     def _found(self) -> DeviceFacts:
         try:
-            found = self._device
+            is_absent = not self._listed
         except LibraryError:
-            return USUAL
-        return _facts(found)
+            is_absent = True
+        return USUAL if is_absent else _facts(self._device)
 
     @cached_property
     def _cl(self) -> Any:
@@ -74,20 +84,28 @@ class OpenClDevice(Device):
 
     @cached_property
     def _device(self) -> Any:
-        _find_driver()
-        try:
-            listed = [d for p in self._cl.get_platforms() for d in p.get_devices()]
-        except self._cl.Error:  # the loader has no driver
-            listed = []
-        wanted = [each for each in listed if KNOBS.opencl.lower() in each.name.lower()]
-        if not wanted:
-            raise LibraryError(
-                "there is no OpenCL device",
-                expected=f"a device with {KNOBS.opencl!r} in its name" if KNOBS.opencl else None,
-                found=", ".join(each.name for each in listed) or "no driver",
-                hint="install a driver, such as the package pocl-binary-distribution",
-            )
-        return wanted[0]
+        wanted = [each for each in self._listed if KNOBS.opencl.lower() in each.name.lower()]
+        if self.number < len(wanted):
+            return wanted[self.number]
+        numbered = f"opencl:{self.number}" if self.number else "OpenCL device"
+        names = enumerate(each.name for each in (wanted or self._listed))
+        raise LibraryError(
+            f"there is no {numbered}",
+            expected=f"a device with {KNOBS.opencl!r} in its name" if KNOBS.opencl else None,
+            found=", ".join(f"{number}: {name}" for number, name in names) or "no driver",
+            hint="install a driver, such as the package pocl-binary-distribution",
+        )
+
+    @cached_property
+    def _listed(self) -> Sequence[Any]:
+        """All devices of all drivers: by the name of the platform, and in its own order. The order
+        in which OpenCL's loader lists platforms is that of a folder, which may change."""
+        with _all_drivers():
+            try:
+                platforms = sorted(self._cl.get_platforms(), key=lambda each: each.name)
+            except self._cl.Error:  # the loader has no driver
+                return []
+            return [each for platform in platforms for each in platform.get_devices()]
 
     @cached_property
     def _context(self) -> Any:
@@ -137,11 +155,9 @@ class OpenClDevice(Device):
         self._cl.enqueue_copy(self._queue, to, source, **settings)
 
     def build(self, source: Source) -> Any:
-        """Compile a program, or read it from the cache, and return its kernel with the sizes of the
-        launch."""
-        items = source.items
-        total = tuple(n * size for n, size in zip(source.groups, items, strict=True))
-        return self._cl.Kernel(self._program(source), source.entry), total, items
+        """Compile a program, or read it from the cache, and return its kernel with the number of
+        work-items of a work-group."""
+        return self._cl.Kernel(self._program(source), source.entry), source.items
 
     def _program(self, source: Source) -> Any:
         key = "\n".join((*self._made_by, source.text))
@@ -172,11 +188,15 @@ class OpenClDevice(Device):
         platform = found.platform
         return (platform.name, platform.version, found.name, found.version, found.driver_version)
 
-    def launch(self, kernel: Any, buffers: Sequence[Slice]) -> None:
-        """Enqueue a kernel. Each slice is passed as two arguments: the memory, and an offset in
-        bytes."""
-        function, total, items = kernel
-        function.set_args(*(x for b in buffers for x in (b.buffer, np.int64(b.offset))))
+    def launch(self, kernel: Any, buffers: Sequence[Slice], launch: Launch) -> None:
+        """Enqueue a kernel, unless it has no work-group. Each slice is passed as two arguments: the
+        memory, and an offset in bytes. The sizes follow."""
+        function, items = kernel
+        total = tuple(n * size for n, size in zip(launch.groups, items, strict=True))
+        if 0 in total:
+            return
+        slices = (x for b in buffers for x in (b.buffer, np.int64(b.offset)))
+        function.set_args(*slices, *map(np.int32, launch.sizes))
         self._cl.enqueue_nd_range_kernel(self._queue, function, total, items)
 
     def finish(self) -> None:
@@ -203,18 +223,28 @@ def _facts(found: Any) -> DeviceFacts:
     )
 
 
-def _find_driver() -> None:
-    """Let OpenCL's loader find the driver in the package `intel-opencl-rt`, whose own vendor file
-    names a wrong folder."""
+@contextmanager
+def _all_drivers() -> Generator[None]:
+    """Let OpenCL's loader find the drivers of the system and of all packages when it lists
+    platforms for the first time in the process, unless the user names a folder.
+
+    The vendor file of `intel-opencl-rt` names a wrong path. The loader in the package `pyopencl`
+    reads the folder of `pocl-binary-distribution` in any case.
+    """
     driver = Path(sys.prefix, "lib", _WHEEL)
     if _VENDORS in os.environ or not driver.exists():
+        yield
         return
-    folder = Path(tempfile.mkdtemp(prefix="tessella-opencl-"))
-    (folder / "wheel.icd").write_text(f"{driver}\n")
-    for file in _SYSTEM.glob("*.icd"):
-        (folder / file.name).write_bytes(file.read_bytes())
-    os.environ[_VENDORS] = str(folder)
+    with tempfile.TemporaryDirectory(prefix="tessella-opencl-") as folder:
+        Path(folder, "wheel.icd").write_text(f"{driver}\n")
+        for file in _SYSTEM.glob("*.icd"):
+            Path(folder, file.name).write_bytes(file.read_bytes())
+        os.environ[_VENDORS] = folder
+        try:
+            yield
+        finally:
+            del os.environ[_VENDORS]
 
 
 OPENCL = OpenClDevice()
-"""The device that places name `opencl`."""
+"""The device that places name `opencl`, number 0."""

@@ -13,7 +13,7 @@ An invalid value raises OptionError where it is first needed, as importing tesse
 | `TESSELLA_WORKERS` | most processes that run LLVM at once; 0: this process runs LLVM |
 | `TESSELLA_ELASTIC` | 0: runs keep all their threads, even if waiting for them costs more |
 | `TESSELLA_PERF` | 1: write `/tmp/perf-PID.map`, by which `perf` names kernels and their nodes |
-| `TESSELLA_OPENCL` | a part of the name of the OpenCL device to use |
+| `TESSELLA_OPENCL` | a part of the names of the OpenCL devices to use |
 | `TESSELLA_CACHE` | the folder of the compilation cache, or `off`; read by ``disk`` |
 | `TESSELLA_CACHE_SIZE` | the largest size of the cache, such as `500M`; read by ``disk`` |
 | `TESSELLA_KERNELS` | kernels that are off, or preferred: `-winograd,+blas`; read by ``driver`` |
@@ -110,7 +110,7 @@ class Knobs:
 
     @cached_property
     def opencl(self) -> str:
-        """A part of the name of the OpenCL device to use; empty for the first one."""
+        """A part of the names of the OpenCL devices to use; empty for all devices."""
         return os.environ.get("TESSELLA_OPENCL", "").strip()
 
     @contextmanager

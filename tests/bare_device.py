@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tessella.runtime.devices import Array, Device, Slice, Source
+from tessella.runtime.devices import Array, Device, Launch, Slice, Source
 from tessella.support.errors import ResourceError
 from tessella.targets.device_facts import DeviceFacts
 
@@ -48,7 +48,7 @@ class BareDevice(Device):
         self.built_texts.append(source.text)
         return source.text
 
-    def launch(self, kernel: str, buffers: Sequence[Slice]) -> None:
+    def launch(self, kernel: str, buffers: Sequence[Slice], launch: Launch) -> None:
         if kernel != "double":
             raise KeyError(kernel)
         x, y = (np.frombuffer(self._bytes(part), np.float32) for part in buffers)

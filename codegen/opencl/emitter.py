@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 from xdsl.ir import SSAValue
 
-from tessella.codegen.opencl.kernel import kernel_source
-from tessella.codegen.opencl.scalars import STORED, why_not_scalar
+from tessella.codegen.semtree.kernel import kernel_tree
+from tessella.codegen.semtree.languages import LANGUAGES
+from tessella.codegen.semtree.printer import Printer
+from tessella.codegen.semtree.scalars import ELEMENTS, why_not_scalar
+from tessella.codegen.semtree.tree import WORD
 from tessella.dialects.elements import find_element
 from tessella.dialects.layout import ANY_LAYOUT
 from tessella.dialects.nn.core import shape_of
@@ -18,17 +21,23 @@ from tessella.dialects.tile.flat import flatten, layout_of
 from tessella.passes.emitter import Emitter, Group
 from tessella.passes.plaidml.stride_table import table_obstacle
 from tessella.runtime.devices import Source
-from tessella.support.decisions import known
+from tessella.support.conditions import always
+from tessella.support.decisions import decided_zero
+from tessella.support.sizes import Size, product, total
 from tessella.targets.device_facts import DeviceFacts
 
-Box = tuple[tuple[int, int], ...]
+Box = tuple[tuple[Size, Size], ...]
 """A part of a tensor: the first element and the end along each dimension."""
 MOST_ELEMENTS = 1 << 31
 """Tensors with this many elements or more have no code, because addresses are 32-bit integers."""
 
 
+@dataclass(frozen=True)
 class OpenClEmitter(Emitter):
-    """Writes statements as kernels of OpenCL C."""
+    """Writes statements as kernels of an OpenCL device."""
+
+    printer: Printer
+    """The printer of the language."""
 
     def why_not(self, group: Group) -> str | None:
         """Return why a group has no code, as a sentence; None if it has."""
@@ -41,7 +50,22 @@ class OpenClEmitter(Emitter):
 
     def emit(self, kernel: KernelOp, facts: DeviceFacts) -> Source:
         """Return the text of a kernel of one group."""
-        return kernel_source(kernel, facts)
+        tree = kernel_tree(kernel, self.printer.facts or facts)
+        text, checks, sizes = self.printer.text(tree), WORD in tree.tensors, (*tree.sizes.values(),)
+        return Source(text, tree.name, (tree.groups,), (tree.items,), checks, sizes)
+
+    def in_language(self, language: str) -> OpenClEmitter | None:
+        """Return an emitter for the language, which `LANGUAGES` may have."""
+        printer = LANGUAGES.get(language)
+        return None if printer is None else OpenClEmitter(printer)
+
+    def join(self, texts: Sequence[str], notes: Sequence[str]) -> str:
+        """Return the program with the kernels of several texts."""
+        return self.printer.join(texts, notes)
+
+    def file(self, texts: Sequence[str], notes: Sequence[str]) -> bytes:
+        """Return the program with the kernels of several texts as the content of a file."""
+        return self.printer.file(texts, notes)
 
 
 def _reasons(op: ContractOp) -> Iterator[str]:
@@ -58,10 +82,10 @@ def _reasons(op: ContractOp) -> Iterator[str]:
 
 def _wrong_tensor(value: SSAValue) -> str | None:
     element = find_element(value.type)
-    if element is None or element.name not in STORED:
+    if element is None or element.name not in ELEMENTS:
         return f"no code for elements of {value.type}"
-    size = known(layout_of(value).size(shape_of(value)))
-    return "a tensor has 2^31 elements or more" if size >= MOST_ELEMENTS else None
+    size = layout_of(value).size(shape_of(value))
+    return "a tensor has 2^31 elements or more" if always(size >= MOST_ELEMENTS) else None
 
 
 def _wrong_source(value: SSAValue) -> str | None:
@@ -69,7 +93,7 @@ def _wrong_source(value: SSAValue) -> str | None:
     shape, layout = shape_of(value), layout_of(value)
     if layout == ANY_LAYOUT or layout.splits(len(shape)):
         return "a tensor that is read at computed coordinates has no strides"
-    return None if all(map(known, shape)) else "a tensor is empty"
+    return "a tensor is empty" if any(map(decided_zero, shape)) else None
 
 
 def _misfit(parts: Sequence[ContractOp]) -> str | None:
@@ -77,8 +101,8 @@ def _misfit(parts: Sequence[ContractOp]) -> str | None:
     if len(parts) > 1 and not all(op.is_map for op in parts):
         return "no code for sums that are a part of their result"
     boxes = [_box(op) for op in parts]
-    written = sum(math.prod(end - first for first, end in box) for box in boxes if box is not None)
-    size = math.prod(map(known, shape_of(parts[-1].res)))
+    written = total(product(end - first for first, end in box) for box in boxes if box is not None)
+    size = product(shape_of(parts[-1].res))
     overlaps = any(_overlap(a, b) for a, b in combinations(filter(None, boxes), 2))
     if None in boxes or overlaps or written != size:
         return "the statements do not write each element of their result once"
@@ -91,21 +115,24 @@ def _box(op: ContractOp) -> Box | None:
     names = [name for form in op.out_access for name, _ in form.terms]
     if len({*names}) < len(names) or any(len(form.terms) > 1 for form in op.out_access):
         return None
-    box: list[tuple[int, int]] = []
+    box: list[tuple[Size, Size]] = []
     for form in op.out_access:
-        first, extent = known(form.constant), 1
+        first: Size = form.constant
+        extent: Size = 1
         for name, factor in form.terms:
             if factor != 1:
                 return None
-            extent = known(op.ranges[name])
+            extent = op.ranges[name]
         box.append((first, first + extent))
     return tuple(box)
 
 
 def _overlap(a: Box, b: Box) -> bool:
-    return all(
-        first < end_b and first_b < end for (first, end), (first_b, end_b) in zip(a, b, strict=True)
+    """Return whether two parts may have common elements for some values of symbols."""
+    return not any(
+        always(end <= first_b) or always(end_b <= first)
+        for (first, end), (first_b, end_b) in zip(a, b, strict=True)
     )
 
 
-EMITTER = OpenClEmitter()
+EMITTER = OpenClEmitter(LANGUAGES["opencl"])

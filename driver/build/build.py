@@ -32,7 +32,7 @@ from tessella.driver.build.buildable import check_buildable
 from tessella.driver.build.compiling import LLVM_WORK, Progress, Timings, quiet
 from tessella.driver.build.device_step import device_step
 from tessella.driver.build.pipeline import pipeline
-from tessella.driver.build.plugged import is_builtin
+from tessella.driver.build.plugged import Stages, is_builtin
 from tessella.driver.build.run_passes import PassObserver, PassRunner, check
 from tessella.driver.build.timed_calls import timed_calls
 from tessella.driver.options import CheckedOptions
@@ -107,9 +107,11 @@ def lower(
     progress: Progress = quiet,
     compilation: Compilation | None = None,
     observer: PassObserver | None = None,
+    stages: Stages | None = None,
 ) -> StagedProgram:
     """Run the pipeline from one stage to another. The graph's module and weights are consumed.
 
+    ``stages`` is the pipeline; by default, that of the options.
     A ``compilation`` receives the text of each kernel as soon as it is written; a caller that
     passes one verifies the lowered module itself. The ``observer`` sees the program around each
     pass. A pass that crashes raises InternalError or PluginError: see ``crash``.
@@ -121,7 +123,7 @@ def lower(
     if compilation is not None and _is_large(module):
         prepare()
     with deadline.within(options.timeout):
-        for stage, passes in pipeline(options)[first:last]:
+        for stage, passes in (stages or pipeline(options))[first:last]:
             lowered.stages[_before(stage)] = module
             if stage == "tile":
                 check_buildable(module, options.arch)

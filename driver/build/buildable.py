@@ -11,7 +11,7 @@ from tessella import kernels
 from tessella.dialects.nn.core import NnOp
 from tessella.dialects.place import CastOp, CopyOp, PlaceAttr, RelayoutOp, place_of
 from tessella.kernels.registry import LOOP_KERNEL, picked_kernel
-from tessella.runtime.devices import device_names
+from tessella.runtime.devices import device_names, kind_of
 from tessella.support.elements import ELEMENTS
 from tessella.support.errors import Unsupported, UnsupportedError
 
@@ -31,14 +31,18 @@ def _issues(module: ModuleOp, targets: set[str]) -> Iterator[Unsupported]:
             case NnOp() if op.places is not None:
                 kernel, place = picked_kernel(op), op.places[-1]
                 coded = kernel.is_called or kernel.lower is not None or kernel.source is not None
-                if place.device.data not in targets or not (coded or kernel.name == LOOP_KERNEL):
+                if kind_of(place.device.data) not in targets or not (
+                    coded or kernel.name == LOOP_KERNEL
+                ):
                     reason = f"the kernel {op.kernel} at {place} can be picked, but not built"
                     yield Unsupported(op.name, op.node, reason)
             case CastOp() | CopyOp() | RelayoutOp():
                 # A copy between the host and a CPU moves nothing.
                 is_code = not isinstance(op, CopyOp)
                 for place in filter(None, map(place_of, (op.source.type, op.res.type))):
-                    if place.device.data not in targets or (is_code and _is_storage(place)):
+                    if kind_of(place.device.data) not in targets or (
+                        is_code and _is_storage(place)
+                    ):
                         reason = f"no code for a conversion from or to {place}"
                         yield Unsupported(op.name, _maker(op.source), reason)
             case _:

@@ -17,6 +17,7 @@ from tessella.dialects.nn.core import NnOp, Tensor, element_type, tensor
 from tessella.dialects.place import PlaceAttr, known_devices, precision_of
 from tessella.frontends.arrays import as_array
 from tessella.frontends.eager.placed import PlacedArray, promoted
+from tessella.runtime.devices import kind_of
 from tessella.runtime.elements import DTYPES, element_of
 from tessella.support.errors import InputError, ShapeError
 from tessella.support.sizes import Size
@@ -199,7 +200,10 @@ def place_of_op(operands: Sequence[Operand]) -> PlaceAttr | None:
     places = [x.at for x in operands if isinstance(x, PlacedArray)]
     if not places:
         return None
-    device = max((place.device.data for place in places), key=known_devices().index)
+    known = known_devices()
+    device = max(
+        (place.device.data for place in places), key=lambda name: known.index(kind_of(name))
+    )
     layouts = (place.layout for place in places if place.layout != NCHW)
     return PlaceAttr.get(device, "any", next(layouts, NCHW))
 

@@ -272,7 +272,7 @@ class Request:
     def _devices(self, kernel: Kernel, asked: Sequence[str], cpus: Sequence[str]) -> Sequence[str]:
         """Return the devices at which a kernel is considered."""
         if kernel.device != CPU:
-            return [kernel.device]
+            return [*filter(kernel.runs_on, dict.fromkeys(asked))] or [kernel.device]
         others = (name for name in dict.fromkeys(asked) if name not in CPUS)
         return [*(cpus or [self.arch]), *filter(kernel.runs_on, others)]
 

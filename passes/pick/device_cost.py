@@ -15,31 +15,32 @@ from tessella.passes.pick.cost_key import exact_key
 from tessella.passes.pick.scratch import scratch_kernel
 from tessella.passes.tile_fuse_maps import TileFuseMapsPass
 from tessella.runtime.devices import device
-from tessella.support.decisions import known
-from tessella.support.sizes import estimated
+from tessella.support.decisions import known_all
+from tessella.support.sizes import Size, estimated
 from tessella.targets import native
 
 
-def copy_seconds(start: PlaceAttr, end: PlaceAttr, size: int) -> float:
+def copy_seconds(start: PlaceAttr, end: PlaceAttr, size: Size) -> float:
     """Return the seconds of a copy of ``size`` bytes between two places; 0 within the memory of the
     host."""
     apart = [name for p in (start, end) if is_apart(name := p.device.data)]
-    return sum(device(name).facts.copy_seconds(size) for name in apart)
+    return sum(device(name).facts.copy_seconds(estimated(size)) for name in apart)
 
 
 def why_not_on_device(kernel: Kernel, op: NnOp, place: PlaceAttr) -> str | None:
     """Return why a kernel cannot be built for an op at a place beside the CPU; None if it can, and
     for places at the CPU.
 
-    Raises UndecidedSizeError for an op with symbolic sizes.
+    Raises UndecidedSizeError for an op with symbolic sizes and a kernel in the device's language.
     """
     name = place.device.data
     if not is_apart(name):
         return None
-    for value in (*op.operands, *op.results):
-        for size in shape_of(value):
-            known(size)
-    if kernel.lower is None or kernel.name == VIEW_KERNEL:
+    if kernel.name == VIEW_KERNEL:
+        return None
+    if kernel.lower is None:
+        for value in (*op.operands, *op.results):
+            known_all(shape_of(value))
         return None
     emitter = emitter_of(name)
     reasons = (obstacle_of(group) or emitter.why_not(group) for group in _groups(kernel, op, place))

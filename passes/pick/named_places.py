@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
-from tessella.dialects.place import known_devices, parse_place
+from tessella.dialects.place import is_device, known_devices, parse_place
 from tessella.passes.pick.choices import PLACES, at_cpu
 from tessella.support.errors import OptionError
 from tessella.support.names import did_you_mean
@@ -40,7 +40,7 @@ def expanded(places: Iterable[str], arch: str) -> tuple[str, ...]:
 
 
 def _expanded(text: str, arch: str) -> Iterator[str]:
-    is_name = isinstance(text, str) and "/" not in text and text not in known_devices()  # pyright: ignore[reportUnnecessaryIsInstance]
+    is_name = isinstance(text, str) and "/" not in text and not is_device(text)  # pyright: ignore[reportUnnecessaryIsInstance]
     if is_name:
         yield from named_places(text, arch)
     else:

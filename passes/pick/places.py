@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tessella.dialects.place import PlaceAttr
 from tessella.kernels.elements import Elements
 from tessella.kernels.registry import CPUS, devices_with_kernels, readable_elements
+from tessella.runtime.devices import kind_of
 from tessella.support.elements import ELEMENTS
 from tessella.support.errors import OptionError
 
@@ -16,7 +17,7 @@ def check_served(places: Sequence[PlaceAttr]) -> None:
     reads."""
     known = devices_with_kernels()
     for place in places:
-        if place.device.data not in (*known, "any"):
+        if kind_of(place.device.data) not in (*known, "any"):
             raise OptionError(
                 f"no kernel runs on {place.device.data}",
                 expected=f"places on {', '.join(known)}",

@@ -53,6 +53,12 @@ def statement_line(op: ContractOp, table: StrideTable) -> str:
     return f"{table.out.tensor}[{out}] = {op.aggregation.data}({inputs})"
 
 
+def tile_line(stats: TileStats) -> str:
+    """Return the size of a tile along each index: `Tile size: [k: 8, m: 16]`."""
+    sizes = zip(stats.table.names, stats.tile, strict=True)
+    return f"Tile size: [{', '.join(f'{name}: {size}' for name, size in sizes)}]"
+
+
 def tile_lines(stats: TileStats) -> Iterator[str]:
     """Yield statistics and score of a tile; numbers are printed as by C++, with 6 digits."""
     yield "  Compute score: " + " ".join(f"{k}={getattr(stats, name)}" for k, name in STATS.items())
@@ -65,8 +71,7 @@ def tile_lines(stats: TileStats) -> Iterator[str]:
 
 def choice_lines(found: SearchResult) -> Iterator[str]:
     """Yield the chosen tile, and its layouts in local memory."""
-    sizes = zip(found.table.names, found.chosen, strict=True)
-    yield f"Tile size: [{', '.join(f'{name}: {size}' for name, size in sizes)}]"
+    yield tile_line(found.stats(found.chosen))
     counts = f"{len(found.scores)} tiles evaluated, {found.expanded} expanded"
     yield f"  {counts}, {len(found.ties)} with score {found.score:g}"
     if not found.complete:

@@ -27,8 +27,7 @@ from tessella.dialects.layout import ANY_LAYOUT
 from tessella.dialects.nn.core import shape_of, tensor_type
 from tessella.dialects.tile import ContractOp, ExtractOp
 from tessella.dialects.tile.flat import FlatAccess, flatten, layout_of
-from tessella.support.decisions import known
-from tessella.support.sizes import Expr
+from tessella.support.sizes import Expr, estimated
 
 NAME_WIDTH = 8
 """The width of the column with the names of indices, in characters."""
@@ -116,17 +115,20 @@ def obstacle(op: ContractOp) -> str | None:
     """Return why a statement has no stride table, as a sentence; None if it has one."""
     if any(isinstance(inner, ExtractOp) for r in (op.combine, op.post) for inner in r.walk()):
         return "it reads elements at computed coordinates"
+    points = prod(index.range for index in op.index_list)
+    if isinstance(points, Expr):
+        return f"how many points it has, {points}, depends on symbols"
+    if points == 0:
+        return "it has no points"
     return table_obstacle(op)
 
 
 def table_obstacle(op: ContractOp) -> str | None:
-    """Return why there is no stride table of the tensors that a statement reads by accesses, as a
-    sentence; None if there is one."""
-    points = prod(index.range for index in op.index_list)
-    if isinstance(points, Expr):
-        return f"how many points it has, {points}, depends on symbols"
-    if not 0 < points < MAX_POINTS:
-        return f"it has {points} points, not 1 to 2^63 - 1"
+    """Return why there is no stride table of the tensors that a statement reads by accesses, for
+    the usual values of symbols, as a sentence; None if there is one."""
+    points = estimated(prod(index.range for index in op.index_list))
+    if points >= MAX_POINTS:
+        return f"it has {points} points, not less than 2^63"
     reasons = map(_tensor_obstacle, _tensor_names(op), op.tensors)
     return next((reason for reason in reasons if reason is not None), None)
 
@@ -144,8 +146,8 @@ def _tensor_obstacle(name: str, value: SSAValue) -> str | None:
 
 
 def stride_table(op: ContractOp) -> StrideTable:
-    """Return the table of a statement without an obstacle."""
-    flat = flatten(op).with_sizes(known)
+    """Return the table of a statement without an obstacle, for the usual values of symbols."""
+    flat = flatten(op).with_sizes(estimated)
     ranges = {name: flat.ranges[name] for name in sorted(flat.ranges) if flat.ranges[name] > 1}
     columns = [
         _column(name, tensor_type(value).element_type, a, tuple(ranges))

@@ -62,6 +62,7 @@ def parse(text: str) -> Attribute:
     [
         (PlaceAttr.get("x86", "f32", NHWC), "#place.at<x86, f32, nhwc>"),
         (PlaceAttr.get("host", "any"), "#place.at<host, any, any>"),
+        (PlaceAttr.get("opencl:1", "f32", NHWC), "#place.at<opencl:1, f32, nhwc>"),
         (
             PlaceAttr.get("arm", "f16", PACKED),
             "#place.at<arm, f16, packed<[0 floordiv 32, 2, 3, 1, 0 mod 32]>>",

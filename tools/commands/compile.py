@@ -10,12 +10,12 @@ from pathlib import Path
 
 from xdsl.passes import ModulePass
 
-from tessella.dialects import device
 from tessella.dialects.graph import Source
 from tessella.driver.build.build import StagedProgram, as_text, lower
 from tessella.driver.build.pipeline import pipeline
 from tessella.driver.build.pipeline_text import pipeline_text
 from tessella.driver.ship.c_header import WEIGHTS
+from tessella.driver.ship.kernels import emit_kernels
 from tessella.driver.ship.ship import ship, ship_c, ship_ranges
 from tessella.driver.stages.stage_file import save_stage, weights_path
 from tessella.driver.stages.stages import ARTIFACT, IR_STAGES, STAGES, stage_of
@@ -46,10 +46,17 @@ EPILOG = """\
                                                        programs for ranges of sizes
   tessella compile model.onnx --emit c -o model.o      model.o, and model.h beside it
   tessella compile model.onnx --emit opencl            the kernels of opencl/f32 in OpenCL C
+  tessella compile model.onnx --emit spirv -o model.spv
+                                                       the same kernels as a binary module
   tessella compile model.onnx --to nn                 model.nn, and model.weights beside it
   tessella compile model.onnx --to asm --target avx2 -o -
   tessella compile model.onnx --to loops --time-passes -vv
 """
+
+_LANGUAGES = ("opencl", "cuda", "spirv", "semtree")
+"""The languages of the kernels of devices."""
+_KERNELS_OF = "opencl"
+"""The device that these kernels are for, unless --places names another one."""
 
 USELESS = (
     SAME_CODE,
@@ -85,9 +92,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--emit",
-        choices=("c", "opencl"),
-        help="c: write an object file, which -o names, and a header for C; opencl: write the "
-        "kernels at places on opencl in OpenCL C, to standard output or to -o",
+        choices=("c", *_LANGUAGES),
+        help="c: write an object file, which -o names, and a header for C; others: write the "
+        "kernels at places on opencl in OpenCL C, CUDA C or SPIR-V, or as a tree for readers, to "
+        "standard output or to -o",
     )
     parser.add_argument(
         "--weights",
@@ -194,30 +202,18 @@ def _emit_c(args: argparse.Namespace, path: Path) -> int:
     return 0
 
 
-def _emit_kernels(args: argparse.Namespace, name: str) -> int:
-    """Write the kernels of a device in its language. Returns 0."""
-    args.places = args.places or [f"{name}/f32", "host"]
+def _emit_kernels(args: argparse.Namespace, language: str) -> int:
+    """Write the kernels of a device in a language. Returns 0."""
+    args.places = args.places or [f"{_KERNELS_OF}/f32", "host"]
     graph, options = open_graph(opened(args), args), options_of(args)
     with shown(wanted=not args.verbose) as progress:
-        made = lower(graph, options, start=graph.stage, stop="tile", progress=progress)
-    ops = (op for op in made.stages["tile"].ops if isinstance(op, device.KernelOp))
-    texts = [f"// {', '.join(_nodes(op))}\n{op.text.data}" for op in ops if op.device.data == name]
-    if not texts:
-        raise OptionError(
-            f"no kernel of the model runs on {name}",
-            found=f"places {', '.join(options.places)}",
-            hint="`tessella explain MODEL --places .. --why` shows the reasons",
-        )
+        made = emit_kernels(graph, options, language, progress)
     if args.output in (None, "-"):
-        sys.stdout.write("\n".join(texts))
+        sys.stdout.write(made.text())
     else:
-        loaded.write(Path(args.output), ["\n".join(texts).encode()])
+        loaded.write(Path(args.output), [made.file()])
         print(f"wrote {args.output}")
     return 0
-
-
-def _nodes(op: device.KernelOp) -> Sequence[str]:
-    return [node.data for node in op.nodes or ()]
 
 
 def _made_for(args: argparse.Namespace, source: Source) -> Sequence[Mapping[str, tuple[int, ...]]]:

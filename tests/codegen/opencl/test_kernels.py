@@ -209,7 +209,7 @@ def test_binaries_are_cached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     assert compiled == [text]
     assert BINARIES.usage().entries == 1
     memory, found = Memory(OPENCL, 4), np.zeros(1, np.float32)
-    OPENCL.launch(OPENCL.build(source), [memory.slice()])
+    OPENCL.launch(OPENCL.build(source), [memory.slice()], source.launch({}))
     OPENCL.read(memory.slice(), found)
     assert found == [7]
     assert len(compiled) == 1

@@ -55,11 +55,13 @@ def test_networks(name: str) -> None:
     if name.startswith("mobilenet"):
         source = with_small_images(source)
     feeds = random_inputs(source, sizes=SIZES)
-    model = tessella.compile(source, places=PLACES)
+    model = tessella.compile(source, places=PLACES, dims={} if name == "encoder_open" else "auto")
     found = model.run(None, feeds)
     for y, wanted in zip(found, run_onnxruntime(source, feeds), strict=True):
         np.testing.assert_allclose(y, wanted, rtol=1e-3, atol=1e-3)
     assert is_whole(model)
+    if name == "encoder_open":
+        assert "seq: open, from 2" in str(model.explain())
 
 
 def _residual_network() -> Graph:

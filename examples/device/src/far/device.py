@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tessella.runtime.devices import Array, Device, Slice, Source
+from tessella.runtime.devices import Array, Device, Launch, Slice, Source
 from tessella.support.errors import ExecutionError
 from tessella.targets.device_facts import DeviceFacts
 
@@ -71,7 +71,7 @@ class FarDevice(Device):
     def build(self, source: Source) -> str:
         return source.text
 
-    def launch(self, kernel: str, buffers: Sequence[Slice]) -> None:
+    def launch(self, kernel: str, buffers: Sequence[Slice], launch: Launch) -> None:
         self._send("launch", kernel, [tuple(buffer) for buffer in buffers])
 
     def finish(self) -> None:

@@ -1,0 +1,1 @@
+"""Kernels of devices as trees of statements, and the printers of these trees."""
