@@ -1,6 +1,7 @@
 """The `place` dialect: where a tensor lives, and the conversions between places.
 
-`#place.at<x86, f32, nhwc>` is the encoding of a tensor type; the type's shape stays logical.
+`#place.at<x86, f32, nhwc>` is the encoding of a tensor type; the type's shape stays logical. A
+device may define further fields of its places: `#place.at<acme, f32, nhwc, {memory = "local"}>`.
 
     %1 = place.relayout %0 : tensor<1x3x8x8xf32, #place.at<x86, f32, nchw>>
       -> tensor<1x3x8x8xf32, #place.at<x86, f32, nhwc>>
@@ -8,13 +9,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from html import escape
 from typing import ClassVar
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import NoneAttr, StringAttr, TensorType, UnitAttr
+from xdsl.dialects.builtin import DictionaryAttr, NoneAttr, StringAttr, TensorType, UnitAttr
 from xdsl.ir import Attribute, Data, Dialect, ParametrizedAttribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -44,12 +45,13 @@ from tessella.dialects.layout import (
     layout_words,
     unknown_layout,
 )
-from tessella.runtime.devices import device_names, emits, kind_of
+from tessella.runtime.devices import Fields, device_names, emits, fields_of, kind_of
 from tessella.support.elements import ELEMENTS
 from tessella.support.errors import OptionError
 from tessella.targets.table import FAMILIES
 
 PRECISIONS = (*ELEMENTS, "any")
+_ANY = StringAttr("any")
 
 
 def known_devices() -> tuple[str, ...]:
@@ -117,22 +119,56 @@ def _parse_divisor(parser: AttrParser) -> int:
 
 @irdl_attr_definition
 class PlaceAttr(ParametrizedAttribute):
-    """The location of a tensor: device, precision and layout, `#place.at<x86, f32, nhwc>`."""
+    """The location of a tensor: device, precision, layout, and the fields that the device defines,
+    `#place.at<x86, f32, nhwc>`. A field that a place does not name is `any`."""
 
     name = "place.at"
 
     device: StringAttr = param_def()
     precision: StringAttr = param_def()
     layout_attr: LayoutAttr = param_def()
+    named_fields: DictionaryAttr = param_def()
 
     @classmethod
-    def get(cls, device: str, precision: str, layout: Layout = ANY_LAYOUT) -> PlaceAttr:
-        """Return the place with this device, precision and layout, from a cache."""
-        return _place(device, precision, layout)
+    def get(
+        cls,
+        device: str,
+        precision: str,
+        layout: Layout = ANY_LAYOUT,
+        fields: Fields | None = None,
+    ) -> PlaceAttr:
+        """Return the place with these parts, from a cache. ``fields`` are sorted; None stands for
+        the default of each field of the device."""
+        return _place(device, precision, layout, _defaults(device) if fields is None else fields)
 
     @property
     def layout(self) -> Layout:
         return self.layout_attr.data
+
+    @property
+    def fields(self) -> Fields:
+        """The values of the fields that the place names."""
+        return fields_in(self.named_fields)
+
+    @property
+    def with_defaults(self) -> PlaceAttr:
+        """This place, with the default of each field that it does not name."""
+        own = PlaceAttr.get(self.device.data, self.precision.data, self.layout)
+        return self.resolved(own)
+
+    def replaced(self, *, precision: str = "", layout: Layout | None = None) -> PlaceAttr:
+        """Return the place with another precision or layout."""
+        return PlaceAttr.get(
+            self.device.data,
+            precision or self.precision.data,
+            self.layout if layout is None else layout,
+            self.fields,
+        )
+
+    def permits_fields(self, other: PlaceAttr) -> bool:
+        """Return whether the other place, at the same device, has the values of the fields that
+        this one names."""
+        return set(self.fields) <= set(other.fields)
 
     def accepts(self, other: PlaceAttr) -> bool:
         """Return whether the other place matches this one. A part that is `any` here matches
@@ -145,7 +181,17 @@ class PlaceAttr(ParametrizedAttribute):
             other.device.data if self.device.data == "any" else self.device.data,
             other.precision.data if self.precision.data == "any" else self.precision.data,
             other.layout if self.layout == ANY_LAYOUT else self.layout,
+            self._fields_resolved(other),
         )
+
+    def _fields_resolved(self, other: PlaceAttr) -> Fields:
+        """Return the fields of this place, with the missing ones taken from the other. A place at
+        another device has none of them, so that they are the defaults."""
+        at, elsewhere = self.device.data, other.device.data
+        if elsewhere == "any":
+            return self.fields
+        known = other.fields if at in ("any", elsewhere) else _defaults(at)
+        return tuple(sorted({**dict(known), **dict(self.fields)}.items()))
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -157,10 +203,18 @@ class PlaceAttr(ParametrizedAttribute):
             precision = parser.parse_identifier(" a precision")
             parser.parse_punctuation(",")
             layout = LayoutAttr(LayoutAttr.parse_parameter(parser))
-        return StringAttr(device), StringAttr(precision), layout
+            fields = dict[str, Attribute]()
+            if parser.parse_optional_punctuation(","):
+                fields = parser.parse_optional_dictionary_attr_dict()
+        named = {name: value for name, value in sorted(fields.items()) if value != _ANY}
+        return StringAttr(device), StringAttr(precision), layout, DictionaryAttr(named)
 
     def print_parameters(self, printer: Printer) -> None:
-        printer.print_string(f"<{self.device.data}, {self.precision.data}, {self.layout}>")
+        with printer.in_angle_brackets():
+            printer.print_string(f"{self.device.data}, {self.precision.data}, {self.layout}")
+            if self.named_fields.data:
+                printer.print_string(", ")
+                printer.print_attribute(self.named_fields)
 
     def verify(self) -> None:
         if not is_device(self.device.data):
@@ -171,9 +225,17 @@ class PlaceAttr(ParametrizedAttribute):
             raise VerifyException(
                 f"expected a precision ({', '.join(PRECISIONS)}), found {self.precision.data!r}"
             )
+        if len(self.fields) < len(self.named_fields.data):
+            raise VerifyException(
+                f"expected strings as the fields of a place, found {self.named_fields}"
+            )
+        wrong = unknown_field(self.device.data, map("=".join, self.fields))
+        if wrong is not None:
+            raise VerifyException(f"expected {wrong[1]}, found {wrong[0]!r}")
 
     def __str__(self) -> str:
-        return f"{self.device.data}/{self.precision.data}/{self.layout}"
+        fields = ("=".join(field) for field in self.fields)
+        return "/".join((self.device.data, self.precision.data, str(self.layout), *fields))
 
     def _repr_html_(self) -> str:
         """Return the text as HTML, which notebooks show."""
@@ -181,16 +243,42 @@ class PlaceAttr(ParametrizedAttribute):
 
 
 @lru_cache(maxsize=1024)
-def _place(device: str, precision: str, layout: Layout) -> PlaceAttr:
-    return PlaceAttr(StringAttr(device), StringAttr(precision), LayoutAttr(layout))
+def _place(device: str, precision: str, layout: Layout, fields: Fields) -> PlaceAttr:
+    named = DictionaryAttr({name: StringAttr(value) for name, value in fields if value != "any"})
+    return PlaceAttr(StringAttr(device), StringAttr(precision), LayoutAttr(layout), named)
+
+
+def fields_in(named: DictionaryAttr | None) -> Fields:
+    """Return the fields that an attribute names."""
+    found = () if named is None else named.data.items()
+    return tuple((name, value.data) for name, value in found if isinstance(value, StringAttr))
+
+
+def _defaults(device: str) -> Fields:
+    """Return the default of each field of a device, sorted by name."""
+    if not is_apart(device):
+        return ()
+    return tuple(sorted((name, field.default) for name, field in fields_of(device).items()))
+
+
+def unknown_field(device: str, texts: Iterable[str]) -> tuple[str, str] | None:
+    """Return the first of ``texts`` that is no field of places at a device, and the fields that
+    they have; None if all of them are fields."""
+    found = fields_of(device).items()
+    known = [f"{name}={value}" for name, each in found for value in (*each.values, "any")]
+    wrong = next((text for text in texts if text not in known), None)
+    if wrong is None:
+        return None
+    return wrong, f"one of {', '.join(known)}" if known else f"no field: {device} defines none"
 
 
 def parse_place(text: str) -> PlaceAttr:
     """Parse a place in users' syntax: ``x86/f32/nhwc``. Omitted parts are ``any``.
 
     A layout is ``nchw``, ``nhwc``, ``nchw16c`` (or another block), ``image``, ``any``, or the
-    digits of an order: ``packed<[0 floordiv 4, 1, 0 mod 4]>``. Raises OptionError for an unknown
-    device, precision or layout.
+    digits of an order: ``packed<[0 floordiv 4, 1, 0 mod 4]>``. The fields that a device defines
+    follow by name: ``acme/f32/nhwc/memory=local``. Raises OptionError for an unknown device,
+    precision, layout or field.
     """
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise OptionError(
@@ -201,6 +289,8 @@ def parse_place(text: str) -> PlaceAttr:
     first, *others = text.split("/")
     is_first = first.endswith(":0") and kind_of(first) in device_names()
     parts = [kind_of(first) if is_first else first, *others]
+    count = next((i for i, part in enumerate(parts) if i and "=" in part), len(parts))
+    parts, fields = parts[:count], parts[count:]
     if len(parts) > 3:
         raise OptionError(
             "a place has too many parts", expected="device/precision/layout", found=repr(text)
@@ -213,7 +303,22 @@ def parse_place(text: str) -> PlaceAttr:
                 expected=f"one of {', '.join(names)}",
             )
     device, precision, layout = (*parts, "any", "any")[:3]
-    return PlaceAttr.get(device, precision, _parse_layout(layout, text))
+    order = _parse_layout(layout, text)
+    return PlaceAttr.get(device, precision, order, _parsed_fields(device, fields, text))
+
+
+def _parsed_fields(device: str, texts: Sequence[str], place: str) -> Fields:
+    """Return the fields that a place names. Raises OptionError."""
+    wrong = unknown_field(device, texts)
+    if wrong is not None:
+        part, expected = wrong
+        raise OptionError(f"unknown part {part!r} in the place {place!r}", expected=expected)
+    given = {name: value for name, _, value in (text.partition("=") for text in texts)}
+    if len(given) < len(texts):
+        raise OptionError(
+            "a place names a field twice", expected="one value of each field", found=repr(place)
+        )
+    return tuple(sorted(given.items()))
 
 
 @lru_cache(256)
@@ -264,7 +369,7 @@ def placed(type: TensorType, place: PlaceAttr) -> TensorType:
 
 def verify_place(type: Attribute) -> None:
     """Raise VerifyException if the element type of a tensor type differs from the precision of its
-    place. The precision `any` permits every element type."""
+    place, or the place leaves a field open. The precision `any` permits every element type."""
     place = place_of(type)
     if place is None:
         return
@@ -274,6 +379,9 @@ def verify_place(type: Attribute) -> None:
         raise VerifyException(
             f"expected elements of the place's precision {place.precision.data}, found {type}"
         )
+    if is_apart(place.device.data) and place != place.with_defaults:
+        names = ", ".join(fields_of(place.device.data))
+        raise VerifyException(f"expected a value of each field ({names}), found {type}")
 
 
 def logical(type: TensorType) -> TensorType:
@@ -285,7 +393,7 @@ def logical(type: TensorType) -> TensorType:
 
 class _Conversion(IRDLOperation):
     """Base of the ops that move a tensor to another place. Each changes one part of the place,
-    ``CHANGES``, and keeps the shape."""
+    ``CHANGES``, and keeps the shape. The fields of a place belong to its device."""
 
     source = operand_def(base(TensorType))
     res = result_def(base(TensorType))
@@ -314,7 +422,7 @@ class _Conversion(IRDLOperation):
                 f"{self.name}: expected tensors with a place, found {source}, {res}"
             )
         changed = {
-            "device": start.device != end.device,
+            "device": (start.device, start.fields) != (end.device, end.fields),
             "precision": start.precision != end.precision,
             "layout": start.layout != end.layout,
         }
@@ -328,8 +436,8 @@ class _Conversion(IRDLOperation):
 
 @irdl_op_definition
 class CopyOp(_Conversion):
-    """A copy of a tensor to the memory of another device. With `once`, the tensor is a constant,
-    and one copy serves all calls of the program."""
+    """A copy of a tensor to the memory of another device, or to other fields of its device. With
+    `once`, the tensor is a constant, and one copy serves all calls of the program."""
 
     name = "place.copy"
     CHANGES: ClassVar[str] = "device"
@@ -365,7 +473,8 @@ def conversion_steps(start: PlaceAttr, end: PlaceAttr) -> tuple[Step, ...]:
 
     The host and devices without generated kernels can only copy, so conversions of precision and
     layout run on the other device. A value is narrowed before it is copied or relaid out, and
-    widened afterwards. Textures stay on their device: two devices exchange row-major memory.
+    widened afterwards. Textures stay on their device: two devices exchange row-major memory, with
+    the default of each field.
     """
     return _steps(start, end)
 
@@ -373,11 +482,12 @@ def conversion_steps(start: PlaceAttr, end: PlaceAttr) -> tuple[Step, ...]:
 @lru_cache(maxsize=1024)
 def _steps(start: PlaceAttr, end: PlaceAttr) -> tuple[Step, ...]:
     if start.device == end.device:
-        return tuple(_on_one_device(start, end))
+        return tuple(_on_one_device(start, end.resolved(start)))
     precision, layout = _in_transit(start, end)
     here = PlaceAttr.get(start.device.data, precision, layout)
     there = PlaceAttr.get(end.device.data, precision, layout)
-    return (*_on_one_device(start, here), (CopyOp, there), *_on_one_device(there, end))
+    arrived = _on_one_device(there, end.resolved(there))
+    return (*_on_one_device(start, here), (CopyOp, there), *arrived)
 
 
 def _on_one_device(start: PlaceAttr, end: PlaceAttr) -> Iterator[Step]:
@@ -385,10 +495,15 @@ def _on_one_device(start: PlaceAttr, end: PlaceAttr) -> Iterator[Step]:
     device, place = start.device.data, start
     # blocks that do not nest share no digits: the intermediate layout is row-major
     orders = [end.layout] if start.layout.nests(end.layout) else [NCHW, end.layout]
+    converts = (start.precision, start.layout) != (end.precision, end.layout)
+    # kernels convert tensors with the default of each field
+    fields = _defaults(device) if converts else end.fields
     for kind, step in (
-        (CastOp, PlaceAttr.get(device, narrow, start.layout)),
-        *((RelayoutOp, PlaceAttr.get(device, narrow, order)) for order in orders),
-        (CastOp, end),
+        (CopyOp, PlaceAttr.get(device, start.precision.data, start.layout, fields)),
+        (CastOp, PlaceAttr.get(device, narrow, start.layout, fields)),
+        *((RelayoutOp, PlaceAttr.get(device, narrow, order, fields)) for order in orders),
+        (CastOp, PlaceAttr.get(device, end.precision.data, end.layout, fields)),
+        (CopyOp, end),
     ):
         if step != place:
             yield kind, step

@@ -5,7 +5,8 @@
       %y = nn.relu %x {..} : tensor<1x8x5x5xf32, #nhwc>
 
 xDSL parses aliases but does not print them. An alias is the layout's name. The device and the
-precision precede it if places of that layout differ in them. A number distinguishes packed layouts.
+precision precede it if places of that layout differ in them, and the values of fields follow it. A
+number distinguishes packed layouts.
 """
 
 from __future__ import annotations
@@ -148,11 +149,15 @@ def _kind(place: PlaceAttr) -> str:
 
 def _name(place: PlaceAttr, alike: Sequence[PlaceAttr]) -> str:
     """Return an alias of a place: its layout's name, after its device if the places in ``alike``
-    have several devices, and after its precision if they have several precisions.
+    have several devices, and after its precision if they have several precisions. The values of the
+    fields that differ on its device follow.
 
     ``alike`` has all places whose layouts have that name.
     """
     devices, precisions = {p.device for p in alike}, {p.precision for p in alike}
     parts = ((place.device, devices), (place.precision, precisions))
     differing = [part.data for part, others in parts if len(others) > 1]
-    return "_".join((*differing, _kind(place))).replace(":", "_")  # the device may have a number
+    shared = set(place.fields).intersection(*(p.fields for p in alike if p.device == place.device))
+    values = [value for name, value in place.fields if (name, value) not in shared]
+    # the device may have a number
+    return "_".join((*differing, _kind(place), *values)).replace(":", "_")

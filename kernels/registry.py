@@ -32,9 +32,17 @@ from typing import Any
 from xdsl.ir import SSAValue
 from xdsl.irdl import OptPropertyDef
 
-from tessella.dialects.layout import ANY_LAYOUT, BLOCKED, NCHW, Layout
+from tessella.dialects.layout import (
+    ANY_LAYOUT,
+    BLOCKED,
+    NCHW,
+    Layout,
+    is_layout_name,
+    layout_words,
+    unknown_layout,
+)
 from tessella.dialects.nn.core import NnOp, shape_of
-from tessella.dialects.place import PlaceAttr, is_apart, parse_place
+from tessella.dialects.place import PlaceAttr, is_apart, parse_place, unknown_field
 from tessella.kernels.cost import Cost, KernelWork
 from tessella.kernels.elements import NATIVE, SAME, Elements, Table, elements_of
 from tessella.kernels.host_cost import host_seconds
@@ -102,7 +110,7 @@ class Kernel:
     kernel's place.
 
     A layout stands for a place with that layout at the kernel's device. `any` in a place means that
-    an operand keeps its device, precision or layout and is not converted; a result takes the
+    an operand keeps its device, precision, layout or field and is not converted; a result takes the
     kernel's.
     """
     function: str | None = None
@@ -120,6 +128,9 @@ class Kernel:
     work: Callable[[Any], KernelWork] | None = None
     """Function that returns a lower bound on the lowering's work, if one is known: a kernel with a
     bound above the best estimate is not lowered."""
+    fields: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The values of the device's fields at the kernel's places. Fields that are not listed have
+    their defaults."""
 
     def __post_init__(self) -> None:
         if self.cost is None and self.lower is None:
@@ -129,12 +140,24 @@ class Kernel:
                 f"the kernel {self.name} of {self.op.name} calls {self.function}",
                 expected="the layout nchw alone, and no lowering",
             )
+        if self.fields and self.source is None:
+            raise InternalError(
+                f"the kernel {self.name} of {self.op.name} has fields",
+                expected="a kernel with source text: other kernels run at the defaults",
+            )
 
     @property
     def is_called(self) -> bool:
         """True if the kernel is a Python function, which a program calls between its native
         segments."""
         return self.device == "host" or self.function is not None
+
+    def place(self, device: str, precision: str, layout: Layout) -> PlaceAttr:
+        """Return the place with these parts and the kernel's fields."""
+        if not self.fields:
+            return PlaceAttr.get(device, precision, layout)
+        fields = tuple(sorted(self.fields.items()))
+        return PlaceAttr.get(device, precision, layout, fields).with_defaults
 
     def runs_on(self, device: str) -> bool:
         """Return whether the kernel serves places of a device."""
@@ -177,7 +200,7 @@ class Kernel:
         count = len(op.results)
         numbered = (*enumerate(op.operands), *enumerate(op.results, -count))
         return [
-            self._want(len(shape_of(value)), i, PlaceAttr.get(device, element, layout))
+            self._want(len(shape_of(value)), i, self.place(device, element, layout))
             for (i, value), element in zip(numbered, (*found.reads, *found.writes), strict=True)
         ]
 
@@ -185,15 +208,14 @@ class Kernel:
         """Return the required place of operand or result ``number``, of rank ``rank``: the stated
         one, otherwise ``own``, the kernel's place."""
         place = self._stated(number, own) or own
-        layout = place.layout.for_rank(rank)
-        return PlaceAttr.get(place.device.data, place.precision.data, layout)
+        return place.replaced(layout=place.layout.for_rank(rank))
 
     def _stated(self, number: int, own: PlaceAttr) -> PlaceAttr | None:
         """Return the place that ``operands`` states for operand or result ``number``; None if it
         states none."""
         place = self.operands.get(number)
         if isinstance(place, Layout):
-            place = PlaceAttr.get(own.device.data, own.precision.data, place)
+            place = own.replaced(layout=place)
         return place.resolved(own) if place is not None and number < 0 else place
 
 
@@ -206,7 +228,32 @@ def register(kernel: Kernel) -> None:
     known = _KERNELS.setdefault(kernel.op.name, [])
     if kernel.name in (HOST_KERNEL, *(k.name for k in known)):
         raise InternalError(f"{kernel.op.name} has a kernel {kernel.name}")
+    _check_places(kernel)
     known.append(kernel)
+
+
+def _check_places(kernel: Kernel) -> None:
+    """Raise InternalError for layouts and fields that places do not have."""
+    stated = kernel.operands.items()
+    layouts = [*kernel.layouts, *(each for _, each in stated if isinstance(each, Layout))]
+    wrong = next((x for x in layouts if x != BLOCKED and not is_layout_name(x.name)), None)
+    if wrong is not None:
+        raise InternalError(
+            f"the kernel {kernel.name} of {kernel.op.name} has an unknown layout",
+            expected=f"one of {layout_words()}",
+            found=unknown_layout(wrong.name),
+        )
+    field = unknown_field(kernel.device, map("=".join, kernel.fields.items()))
+    if field is not None:
+        raise InternalError(
+            f"the kernel {kernel.name} of {kernel.op.name} has an unknown field {field[0]!r}",
+            expected=field[1],
+        )
+    if any(i < 0 and isinstance(place, PlaceAttr) and place.fields for i, place in stated):
+        raise InternalError(
+            f"the kernel {kernel.name} of {kernel.op.name} states fields of a result",
+            expected="results with the kernel's own fields",
+        )
 
 
 @contextmanager
@@ -304,6 +351,7 @@ def _may_run(kernel: Kernel, place: PlaceAttr) -> bool:
     device, precision, layout = place.device.data, place.precision.data, place.layout
     return (
         (device == "any" or kernel.runs_on(device))
+        and place.permits_fields(kernel.place(device, precision, layout))
         and (precision == "any" or kernel.elements is None or precision in kernel.readable)
         and (
             layout == ANY_LAYOUT or not kernel.layouts or layout in layouts_among(kernel, [layout])

@@ -375,6 +375,7 @@ class _SegmentConversion:
         self.new = rt.SegmentOp(segment.sym_name.data, *types)
         self.new.brief = segment.brief
         self.new.device = None if segment.device is None else StringAttr(segment.device)
+        self.new.fields = segment.fields
         self.block = self.new.body.block
         self.buffers: dict[SSAValue, SSAValue] = dict(zip(arguments, self.new.inputs, strict=True))
         for number in shared.arguments[segment.sym_name.data]:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -123,6 +123,8 @@ class _PlacedFunction:
         for kind, step in conversion_steps(start, place) if start is not None else ():
             if (value, step) not in self.converted:
                 op = kind(value, step)
+                if isinstance(op, CopyOp) and _is_constant(value):
+                    op.once = UnitAttr()
                 Rewriter.insert_op(op, at)
                 self.converted[value, step] = op.res
             value = self.converted[value, step]
@@ -136,10 +138,13 @@ class _PlacedFunction:
         """
         at, start = InsertPoint.before(op), place
         if place.layout == IMAGE and isinstance(op, WeightOp):
-            start = PlaceAttr.get(place.device.data, place.precision.data, NCHW)
+            start = place.replaced(layout=NCHW)
+        if start != PlaceAttr.get(place.device.data, place.precision.data, start.layout):
+            # the device copies a constant to fields other than the defaults
+            start = PlaceAttr.get(self.device, place.precision.data, start.layout)
         made = self._converted(op, start)
         if made is None:
-            start = row_major(op.res, place.device.data)
+            start = row_major(op.res, start.device.data)
             made = op.clone()
         made.res.name_hint = op.res.name_hint
         Rewriter.insert_op(made, at)
@@ -163,6 +168,12 @@ class _PlacedFunction:
         name = f"{symbol}.{place.layout}" if same else f"{symbol}.{precision}.{place.layout}"
         moved = pack(array, place.layout)
         return WeightOp(self.weights.add(name, moved), placed(tensor_type(op.res), place))
+
+
+def _is_constant(value: SSAValue) -> bool:
+    """Return whether a value is a constant or a copy of one."""
+    owner = value.owner
+    return isinstance(owner, ConstantOp) or (isinstance(owner, CopyOp) and owner.once is not None)
 
 
 def _converted_number(op: SplatOp, precision: str) -> float:

@@ -123,7 +123,7 @@ def _in_precision(value: SSAValue, other: PlaceAttr) -> PlaceAttr:
     """Return the place of a value, with the precision of another place."""
     place = place_of(value.type)
     assert place is not None
-    return PlaceAttr.get(place.device.data, other.precision.data, place.layout)
+    return place.replaced(precision=other.precision.data)
 
 
 def _place(op: NnOp, x: SSAValue, place: PlaceAttr) -> None:

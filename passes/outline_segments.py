@@ -14,8 +14,8 @@
 
 A program whose ops are all native becomes one segment. So does the function of an `nn.scan` whose
 kernel is `loop`, under its own name. Copies between places are steps; between the host and a CPU
-they cost nothing, as both use the same memory. All ops of a segment run on one device. An op with
-symbols stays behind the op that defines them.
+they cost nothing, as both use the same memory. All ops of a segment run on one device, and their
+results have the same fields. An op with symbols stays behind the op that defines them.
 """
 
 from __future__ import annotations
@@ -88,13 +88,15 @@ def _become_segment(function: FuncOp) -> None:
 
 
 def _runner(op: Operation) -> str:
-    """Return what runs an op: a device in a segment, or the program itself for ops that are steps
-    of it. The CPU is the device of ops without places."""
+    """Return what runs an op: a device in a segment, with the fields of the result, or the program
+    itself for ops that are steps of it. The CPU is the device of ops without places."""
     is_step = isinstance(op, CopyOp | ConstantOp) or (isinstance(op, NnOp) and is_called(op))
     if is_step or (isinstance(op, CastOp) and 0 in shape_of(op.res)):
         return PROGRAM
     place = place_of(op.results[0].type) if op.results else None
-    return place.device.data if place is not None and is_apart(place.device.data) else CPU
+    if place is None or not is_apart(place.device.data):
+        return CPU
+    return "/".join((place.device.data, *map("=".join, place.fields)))
 
 
 def _stretches(function: FuncOp) -> list[list[Operation]]:

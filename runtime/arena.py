@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 import numpy.typing as npt
 
-from tessella.runtime.devices import Memory, device
+from tessella.runtime.devices import Fields, Memory, device
 from tessella.support.errors import ResourceError
 
 Array = npt.NDArray[Any]
@@ -122,8 +122,8 @@ class Workspace:
         self._need = PeakRequest()
         self._arena = aligned(0)
         self._address = self._room = 0
-        self._device_arenas: WeakValueDictionary[str, Memory] = WeakValueDictionary()
-        """The arenas on devices, by device. A frame that uses an arena keeps it alive."""
+        self._device_arenas = WeakValueDictionary[tuple[str, Fields], Memory]()
+        """The arenas on devices, by device and fields. A frame that uses one keeps it alive."""
 
     def frame(self, key: object, make: Callable[[], Any]) -> Any:
         """Return the frame of the program ``key``, which has not requested it in this window yet:
@@ -146,12 +146,12 @@ class Workspace:
             self._need.now = size
         return self._address
 
-    def device_arena(self, name: str, size: int) -> Memory:
-        """Return an arena of at least ``size`` bytes on a device. Raises ResourceError if it cannot
-        be allocated."""
-        found = self._device_arenas.get(name)
+    def device_arena(self, name: str, fields: Fields, size: int) -> Memory:
+        """Return an arena of at least ``size`` bytes on a device, for values at these fields.
+        Raises ResourceError if it cannot be allocated."""
+        found = self._device_arenas.get((name, fields))
         if found is None or found.size < size:
-            found = self._device_arenas[name] = Memory(device(name), size)
+            found = self._device_arenas[name, fields] = Memory(device(name), size, fields)
         return found
 
     def recycler(self, number: int) -> Recycler:

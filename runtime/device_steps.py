@@ -7,7 +7,8 @@ program copies them to the host.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -16,7 +17,7 @@ import numpy.typing as npt
 
 from tessella.runtime.arena import Workspace
 from tessella.runtime.checks import out_of_range
-from tessella.runtime.devices import Device, Launch, Memory, Slice, Source, device
+from tessella.runtime.devices import Device, Fields, Launch, Memory, Slice, Source, device
 from tessella.runtime.specs import TensorSpec
 from tessella.support.decisions import known
 from tessella.support.errors import ExecutionError, TessellaError
@@ -31,7 +32,8 @@ HOST = "host"
 
 @dataclass(frozen=True)
 class CopyStep:
-    """A step that copies a value between the memories of two devices."""
+    """A step that copies a value between the memories of two devices, or to other fields of one
+    device."""
 
     start: str
     """The device that the value is copied from, or ``host``."""
@@ -41,6 +43,16 @@ class CopyStep:
     spec: TensorSpec
     once: bool = False
     """True if the value is a constant, which is copied once for all calls of the program."""
+    fields: Fields = ()
+    """The fields of the place that the value is copied to."""
+
+    @property
+    def name(self) -> str:
+        """The name of the copy in profiles."""
+        within = self.start == self.end
+        return (
+            f"{self.start} to {' '.join('='.join(f) for f in self.fields) if within else self.end}"
+        )
 
     def at(self, values: Mapping[str, int]) -> CopyStep:
         """Return the step for values of the symbols."""
@@ -84,6 +96,8 @@ class DeviceStep:
     outputs: tuple[int, ...]
     specs: tuple[TensorSpec, ...]
     """The specs of the outputs."""
+    fields: Fields = ()
+    """The fields of the places of all values that the kernels compute."""
 
     def at(self, values: Mapping[str, int]) -> DeviceStep:
         """Return the step for values of the symbols."""
@@ -118,10 +132,14 @@ class CopyCall:
             spec = step.spec
             self._make = workspace.recycler(step.outputs[0]).maker(spec.numbers, spec.dtype)
         elif not step.once and (self._memory is None or self._memory.size != size):
-            self._memory = Memory(device(step.end), size)
+            self._memory = self._new(size)
 
     def run(self, values: list[Any]) -> None:
         """Copy the value."""
+        with _blamed((self.step.start, self.step.end), f"the copy from {self.step.name}", None):
+            self._run(values)
+
+    def _run(self, values: list[Any]) -> None:
         [source], [output] = self.step.inputs, self.step.outputs
         if self.step.once:
             values[output] = self.kept.get(output) or self._once(values[source])
@@ -132,12 +150,22 @@ class CopyCall:
         else:
             assert self._memory is not None
             values[output] = self._memory
-            _write(self.step.end, self._on_host(values[source]), self._memory)
+            self._fill(self._memory, values[source])
 
-    def _once(self, array: Array) -> Memory:
-        memory = self.kept[self.step.outputs[0]] = Memory(device(self.step.end), array.nbytes)
-        _write(self.step.end, array, memory)
+    def _once(self, value: Any) -> Memory:
+        memory = self.kept[self.step.outputs[0]] = self._new(size_of(self.step.spec))
+        self._fill(memory, value)
         return memory
+
+    def _new(self, size: int) -> Memory:
+        return Memory(device(self.step.end), size, self.step.fields)
+
+    def _fill(self, memory: Memory, value: Any) -> None:
+        """Copy a value to the memory of a device."""
+        if self.step.start == self.step.end:
+            _move(self.step.end, value, memory)
+        else:
+            _write(self.step.end, self._on_host(value), memory)
 
     def _on_host(self, value: Any) -> Array:
         if self.step.start == HOST:
@@ -153,6 +181,13 @@ def _read(name: str, memory: Memory, array: Array) -> None:
         found.read(memory.slice(), array)
         for check in memory.checks:
             check()
+
+
+def _move(name: str, source: Memory, to: Memory) -> None:
+    found = device(name)
+    to.checks = source.checks
+    with found.lock:
+        found.copy(source.slice(), to.slice())
 
 
 def _write(name: str, array: Array, memory: Memory) -> None:
@@ -213,10 +248,10 @@ class SegmentCall:
         checked = [c for c in step.calls if c.kernel and step.kernels[c.kernel].checks]
         self._words = _Words(self.device, checked) if checked else None
         self._launches = {name: k.launch(sized.symbols) for name, k in step.kernels.items()}
-        self._arena = workspace.device_arena(step.device, known(step.arena_bytes))
+        self._arena = workspace.device_arena(step.device, step.fields, known(step.arena_bytes))
         sizes = [size_of(spec) for spec in step.specs]
         if sizes != [memory.size for memory in self._outputs]:
-            self._outputs = [Memory(self.device, size) for size in sizes]
+            self._outputs = [Memory(self.device, size, step.fields) for size in sizes]
 
     def run(self, values: list[Any]) -> None:
         """Launch the kernels."""
@@ -242,23 +277,32 @@ class SegmentCall:
         return self._arena.slice(at, size)
 
     def _call(self, call: DeviceCall, buffers: Sequence[Slice]) -> None:
-        try:
+        where = f"node {', '.join(map(repr, call.nodes)) or 'unknown'}"
+        hint = "the kernel's text is that of `tessella compile --emit loops`"
+        with _blamed((self.step.device,), where, hint):
             if not call.kernel:
                 self.device.copy(*buffers)
                 return
             kernel = self.device.built(self.step.kernels[call.kernel])
             words = self._words.word(call) if self._words is not None else ()
             self.device.launch(kernel, [*buffers, *words], self._launches[call.kernel])
-        except (TessellaError, MemoryError):
+
+
+@contextmanager
+def _blamed(devices: Sequence[str], where: str, hint: str | None) -> Generator[None]:
+    """Turn an exception that a plugin's device raises in the block into ExecutionError.
+    TessellaErrors, MemoryError and exceptions of signal handlers propagate."""
+    try:
+        yield
+    except (TessellaError, MemoryError):
+        raise
+    except Exception as error:  # a plugin's device may raise any exception
+        if is_of_handler(error):
             raise
-        except Exception as error:  # a plugin's device may raise any exception
-            if is_of_handler(error):
-                raise
-            raise ExecutionError(
-                f"the device {self.step.device!r} raised {type(error).__name__}: {error}",
-                where=f"node {', '.join(map(repr, call.nodes)) or 'unknown'}",
-                hint="the kernel's text is that of `tessella compile --emit loops`",
-            ) from error
+        names = " or ".join(repr(name) for name in dict.fromkeys(devices) if name != HOST)
+        raise ExecutionError(
+            f"the device {names} raised {type(error).__name__}: {error}", where=where, hint=hint
+        ) from error
 
 
 def devices_of(step: object) -> tuple[str, ...]:

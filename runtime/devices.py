@@ -9,6 +9,7 @@ entry point names a `Device`.
 
 from __future__ import annotations
 
+import re
 import threading
 import weakref
 from abc import ABC, abstractmethod
@@ -32,6 +33,22 @@ BUILT_IN: dict[str, Plugin] = {
     "opencl": Plugin("tessella", "opencl", "tessella.runtime.opencl:OPENCL", plugins.DEVICES)
 }
 """The devices that are part of tessella, by name."""
+
+
+Fields = tuple[tuple[str, str], ...]
+"""The values of a place's fields, by name and sorted by name."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field that a device adds to its places, such as a memory space or the tiling of an
+    image."""
+
+    values: tuple[str, ...]
+    """The values that a place may name: letters, digits and underscores."""
+    default: str
+    """The value of tensors that no kernel and no place asks to have at another one. Values are
+    copied to and from other devices with it."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +120,8 @@ class Device(ABC):
     """The emitter that writes kernels of the stage `tile` in the device's language, as
     ``module:object`` (``passes/emitter.py``). The emitter is imported only to compile, not to run.
     A device without an emitter runs only the kernels that are registered for it."""
+    fields: ClassVar[Mapping[str, Field]] = {}
+    """The fields of the device's places, by name, beside the precision and the layout."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -119,6 +138,11 @@ class Device(ABC):
     def alloc(self, size: int) -> Any:
         """Return a new buffer of ``size`` bytes, at least 1, in the memory of the device. Raises
         ResourceError if memory is short or the device is absent."""
+
+    def alloc_at(self, size: int, fields: Fields) -> Any:
+        """Return a new buffer as ``alloc`` does, for values whose place has these fields. A device
+        with fields overrides this method."""
+        return self.alloc(size)
 
     @abstractmethod
     def free(self, buffer: Any) -> None:
@@ -162,8 +186,13 @@ class Device(ABC):
             self._built[source] = self.build(source)
         return self._built[source]
 
+    @property
+    def copies_itself(self) -> bool:
+        """True if the device copies within its memory without the host."""
+        return type(self).copy is not Device.copy
+
     def copy(self, source: Slice, to: Slice) -> None:
-        """Copy between two buffers of the device."""
+        """Copy between two buffers of the device, whose values may differ in fields."""
         array = np.empty(source.size, np.uint8)
         self.read(source, array)
         self.write(to, array)
@@ -173,12 +202,12 @@ class Device(ABC):
 class Memory:
     """A buffer of a device, which is freed with this object."""
 
-    def __init__(self, device: Device, size: int) -> None:
+    def __init__(self, device: Device, size: int, fields: Fields = ()) -> None:
         self.size = size
         self.checks: Sequence[Callable[[], None]] = ()
         """Functions that raise if a kernel that computed the value found an index out of range."""
         with device.lock:
-            self.buffer = device.alloc(max(size, 1))
+            self.buffer = device.alloc_at(max(size, 1), fields)
         weakref.finalize(self, _free, device, self.buffer).atexit = False
 
     def slice(self, offset: int = 0, size: int | None = None) -> Slice:
@@ -226,6 +255,13 @@ def device(name: str) -> Device:
     return found
 
 
+def fields_of(name: str) -> Mapping[str, Field]:
+    """Return the fields of places at a device; none for CPUs and unknown devices. Raises
+    PluginError."""
+    found = find_device(name)
+    return {} if found is None else found.fields
+
+
 def emits(name: str) -> bool:
     """Return whether a device is not a CPU and runs generated kernels."""
     found = find_device(name)
@@ -243,4 +279,17 @@ def _loaded(plugin: Plugin) -> Device:
         raise plugin.error(
             "not a device", expected="a tessella.runtime.devices.Device", found=repr(found)
         )
+    for field, known in found.fields.items():
+        words = (field, *known.values)
+        if known.default not in known.values or not all(map(_WORD.fullmatch, words)):
+            raise plugin.error(
+                f"invalid field {field!r} of places",
+                expected="a name, values of letters, digits and underscores, "
+                "and a default among them",
+                found=str(known),
+            )
     return found
+
+
+_WORD = re.compile(r"(?!any$|kernel$)\w+", re.ASCII)
+"""The names and values of fields. `any` stands for all values; `kernel` is a part of a pin."""

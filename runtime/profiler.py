@@ -146,7 +146,7 @@ def _call_of(step: Step) -> CallEvent | None:
         case HostStep():
             return CallEvent(step.kernel, "numpy", (step.node,))
         case CopyStep() if not step.once:
-            return CallEvent(f"{step.start} to {step.end}", "copy")
+            return CallEvent(step.name, "copy")
         case DeviceStep():
             nodes = dict.fromkeys(node for call in step.calls for node in call.nodes)
             names = [call.kernel for call in step.calls if call.kernel]

@@ -1,13 +1,14 @@
-"""A device for tests. Its memory consists of byte arrays of this process, which only it reads."""
+"""Devices for tests. Their memory consists of byte arrays of this process, which only they read."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 
-from tessella.runtime.devices import Array, Device, Launch, Slice, Source
-from tessella.support.errors import ResourceError
+from tessella.runtime.devices import Array, Device, Field, Fields, Launch, Slice, Source
+from tessella.support.errors import ExecutionError, ResourceError
 from tessella.targets.device_facts import DeviceFacts
 
 LIMIT = 1 << 20
@@ -62,3 +63,54 @@ class BareDevice(Device):
 
 
 BARE = BareDevice()
+
+
+class _Buffer(bytearray):
+    """A buffer for values at some fields."""
+
+    fields: Fields = ()
+
+
+class FieldDevice(BareDevice):
+    """A device whose kernels read and write one memory only."""
+
+    fields: ClassVar[Mapping[str, Field]] = {
+        "memory": Field(("global", "local"), "global"),
+        "tiling": Field(("linear", "2d"), "linear"),
+    }
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.moves: list[tuple[Fields, Fields]] = []
+        """The fields from and to which values were copied within the device."""
+
+    def alloc_at(self, size: int, fields: Fields) -> bytearray:
+        buffer = _Buffer(self.alloc(size))
+        buffer.fields = fields
+        return buffer
+
+    def copy(self, source: Slice, to: Slice) -> None:
+        ends = source.buffer.fields, to.buffer.fields
+        if ("tiling", "2d") in ends[0]:
+            raise ExecutionError("the device cannot copy from tiling=2d")
+        self.moves.append(ends)
+        self._bytes(to)[:] = self._bytes(source)
+
+    def write(self, to: Slice, array: Array) -> None:
+        assert dict(to.buffer.fields) == {"memory": "global", "tiling": "linear"}
+        super().write(to, array)
+
+    def launch(self, kernel: str, buffers: Sequence[Slice], launch: Launch) -> None:
+        name, memory = kernel.split()
+        assert all(dict(part.buffer.fields)["memory"] == memory for part in buffers)
+        *inputs, out = (np.frombuffer(self._bytes(part), np.float32) for part in buffers)
+        out[:] = OPERATIONS[name](*inputs)
+
+
+OPERATIONS: Mapping[str, Callable[..., Array]] = {
+    "add": np.add,
+    "neg": np.negative,
+    "abs": np.abs,
+    "exp": np.exp,
+}
+FIELDS = FieldDevice()

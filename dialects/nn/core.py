@@ -464,7 +464,8 @@ class NnOp(IRDLOperation):
     @property
     def fallback(self) -> str | None:
         """The kind of fallback if the picked kernel runs at none of the requested places: `layout`,
-        or the name of the device that the kernel runs on. None if the op has no fallback."""
+        `fields`, or the name of the device that the kernel runs on. None if the op has no
+        fallback."""
         return None if self.picked_fallback is None else self.picked_fallback.data
 
     def pick(self, kernel: str, places: Sequence[PlaceAttr], fallback: str | None = None) -> None:

@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
     I64,
     ArrayAttr,
     DenseArrayBase,
+    DictionaryAttr,
     FlatSymbolRefAttr,
     IndexType,
     IntegerAttr,
@@ -280,6 +281,9 @@ class SegmentOp(_BufferFunction):
     """The size in bytes of the memory that each thread has for itself. It follows the arena."""
     device = opt_prop_def(StringAttr)
     """The device that runs the segment, if it is not the CPU."""
+    fields = opt_prop_def(DictionaryAttr)
+    """The fields of the places of all values that the segment computes, if the device has
+    fields."""
     brief = opt_prop_def(UnitAttr)
     """Set for a short launch, which takes about as long as waking threads: parked threads are not
     woken."""

@@ -324,6 +324,15 @@ class SegmentOp(_TensorFunction):
         names = (place.device.data for place in places if place is not None)
         return next(filter(is_apart, names), None)
 
+    @property
+    def fields(self) -> DictionaryAttr | None:
+        """The fields of the places of all values that the segment computes; None if there are
+        none."""
+        results = (value for op in self.body.block.ops for value in op.results)
+        places = (place_of(value.type) for value in results)
+        named = (place.named_fields for place in places if place is not None)
+        return next((fields for fields in named if fields.data), None)
+
 
 class _CallsKernel(SymbolUserOpInterface):
     def verify(self, op: Operation) -> None:

@@ -41,6 +41,7 @@ from tessella.kernels.registry import picked_kernel
 from tessella.passes.base import buffer_segments, buffer_weights
 from tessella.runtime import perf_map, sharing
 from tessella.runtime.device_steps import HOST, CopyStep
+from tessella.runtime.devices import Fields
 from tessella.runtime.elements import full
 from tessella.runtime.host_steps import HostStep
 from tessella.runtime.image import Library
@@ -342,9 +343,10 @@ class _Assembler:
                     return device_step(self.module, segment, inputs, outputs, specs)
                 return self._native(op, inputs, outputs)
             case CopyOp():
-                ends = _memory(op.source), _memory(op.res)
+                (start, _), (end, fields) = _memory(op.source), _memory(op.res)
                 once = op.once is not None
-                return CopyStep(*ends, (inputs[0],), (outputs[0],), _spec(op.res), once)
+                ends = (inputs[0],), (outputs[0],)
+                return CopyStep(start, end, *ends, _spec(op.res), once, fields)
             case ScanOp():
                 specs = tuple(map(_spec, op.res[op.loop.carried :]))
                 return ScanStep(self._body(op), op.loop, inputs, outputs, specs)
@@ -399,10 +401,13 @@ def _source(
     return kind(symbol, input, at)
 
 
-def _memory(value: SSAValue) -> str:
-    """Return the name of the device whose memory holds a value; `host` for CPUs."""
+def _memory(value: SSAValue) -> tuple[str, Fields]:
+    """Return the name of the device whose memory holds a value, `host` for CPUs, and the fields of
+    the value's place."""
     place = place_of(value.type)
-    return place.device.data if place is not None and is_apart(place.device.data) else HOST
+    if place is None or not is_apart(place.device.data):
+        return HOST, ()
+    return place.device.data, place.fields
 
 
 def _spec(value: SSAValue) -> TensorSpec:

@@ -10,6 +10,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tessella.dialects import device, rt
 from tessella.dialects.calls import nodes_of
+from tessella.dialects.place import fields_in
 from tessella.runtime.device_steps import DeviceCall, DeviceStep, Operand
 from tessella.runtime.specs import TensorSpec
 from tessella.support.errors import InternalError
@@ -30,7 +31,8 @@ def device_step(
     names = dict.fromkeys(call.kernel for call in calls if call.kernel)
     kernels = {name: known[name].source for name in names}
     arena = segment.arena_size
-    return DeviceStep(segment.device.data, kernels, calls, arena, inputs, outputs, specs)
+    fields = fields_in(segment.fields)
+    return DeviceStep(segment.device.data, kernels, calls, arena, inputs, outputs, specs, fields)
 
 
 def _calls(segment: rt.SegmentOp, known: dict[str, device.KernelOp]) -> Iterator[DeviceCall]:

@@ -158,9 +158,11 @@ class Explainer:
         return CALL + sum(moved) if moved else 0.0
 
     def conversion_seconds(self, op: CopyOp | CastOp | RelayoutOp) -> float:
-        """Return the estimated seconds of a conversion; 0 if a place is missing."""
+        """Return the estimated seconds of a conversion; 0 if a place is missing, and for a copy
+        that serves all calls."""
         start, end = place_of(op.source.type), place_of(op.res.type)
-        if start is None or end is None:
+        is_once = isinstance(op, CopyOp) and op.once is not None
+        if start is None or end is None or is_once:
             return 0.0
         return step_seconds((type(op), end), op.source, start, self.target)
 
@@ -274,7 +276,7 @@ def _run_at(op: NnOp) -> PlaceAttr | None:
     if not op.places:
         return None
     last = op.places[-1]
-    return PlaceAttr.get(last.device.data, main_precision(op), last.layout)
+    return last.replaced(precision=main_precision(op))
 
 
 def _rejected(site: Site, place: PlaceAttr, reason: str) -> Rejected:

@@ -3,10 +3,11 @@
 The candidates of an op are the kernels of the first of these steps in which a kernel applies:
 
 1. `exact`: a kernel at one of the places;
-2. `layout`: a kernel at the device and precision of one of the places, in any layout;
-3. the name of a device that the requested ones fall to (``kernels/devices.py``), such as the CPU: a
+2. `layout`: a kernel at the device, precision and fields of one of the places, in any layout;
+3. `fields`: a kernel at the device and precision of one of the places, with any fields;
+4. the name of a device that the requested ones fall to (``kernels/devices.py``), such as the CPU: a
    kernel there, in the op's own precision and any layout, if no place names the device or `host`;
-4. `host`: a NumPy kernel, which every op has.
+5. `host`: a NumPy kernel, which every op has.
 
 All but the first are fallbacks. `host` after a place at a CPU adds nothing: NumPy is always the
 last fallback.
@@ -54,7 +55,9 @@ from tessella.support.conditions import UndecidedSizeError
 from tessella.support.elements import ELEMENTS, FLOATS, widens
 
 HOST = "host"
-NO_KERNEL = 4
+AT_DEVICE = ("exact", "layout", "fields")
+"""The steps whose kernels run at the device and precision of a requested place."""
+NO_KERNEL = 5
 """The distance from the requested places of an op without a kernel."""
 
 
@@ -72,7 +75,7 @@ class Site:
     def place(self, op: NnOp) -> PlaceAttr:
         """Return the place where the kernel runs an op."""
         own = self.precision or main_precision(op)
-        return PlaceAttr.get(self.device, own, self.layout or ANY_LAYOUT)
+        return self.kernel.place(self.device, own, self.layout or ANY_LAYOUT)
 
 
 @dataclass(frozen=True)
@@ -123,11 +126,11 @@ class Candidates:
 
     @property
     def distance(self) -> int:
-        """The distance from the requested places: 0 at one of them, then another layout, another
-        device, NumPy, and ``NO_KERNEL``."""
+        """The distance from the requested places: 0 at one of them, then another layout, other
+        fields, another device, NumPy, and ``NO_KERNEL``."""
         if not self.ranks:
             return NO_KERNEL
-        return {"exact": 0, "layout": 1, HOST: 3}.get(self.step, 2)
+        return {**{step: i for i, step in enumerate(AT_DEVICE)}, HOST: 4}.get(self.step, 3)
 
     def placed(self, op: NnOp, layouts: Mapping[str, Sequence[Layout]]) -> list[Candidate]:
         """Return the kernels with their places, in the order of requested places.
@@ -205,7 +208,7 @@ class Request:
         """Return the candidates of an op. ``pinned`` is the name of the only kernel that may run
         it; None allows all."""
         wanted, storage = requested(self.places), StoredElements(op)
-        steps = ("exact", "layout", *self.falls)
+        steps = (*AT_DEVICE, *self.falls)
         by_step: dict[str, dict[Site, int]] = {step: {} for step in steps}
         rejected: list[Rejection] = []
         undecided: UndecidedSizeError | None = None
@@ -380,24 +383,30 @@ def _step(
     """Return the step at which a kernel is a candidate and the index of the first place that it
     serves, or the reason why it serves none. ``falls`` are the devices of fallbacks."""
     reason = f"no place asks for {site.device}"
-    in_any_layout: int | None = None
+    at_device: dict[str, int] = {}
     for rank, place in enumerate(places):
         if place.device.data not in (site.device, "any"):
             continue
         wrong = _wrong_precision(site, place, storage)
         if wrong is None:
-            if site.layout is None or place.layout in (ANY_LAYOUT, site.layout):
-                return "exact", rank, None
-            in_any_layout = rank if in_any_layout is None else in_any_layout
+            at_device.setdefault(_differing(site, place), rank)
         else:
             reason = wrong
-    if in_any_layout is not None:
-        return "layout", in_any_layout, None
+    for step in AT_DEVICE:
+        if step in at_device:
+            return step, at_device[step], None
     if site.device not in falls:
         return HOST, len(places), reason
     found = storage.elements(site.precision)
     readable = site.kernel.row(found) is not None
     return site.device, len(places), None if readable else why_unreadable(site.kernel, found)
+
+
+def _differing(site: Site, place: PlaceAttr) -> str:
+    """Return the step of ``AT_DEVICE`` at which a kernel serves a place of its device."""
+    if not place.permits_fields(site.kernel.place(site.device, "any", ANY_LAYOUT)):
+        return "fields"
+    return "exact" if site.layout is None or place.layout in (ANY_LAYOUT, site.layout) else "layout"
 
 
 def _wrong_precision(site: Site, place: PlaceAttr, storage: StoredElements) -> str | None:
@@ -430,7 +439,7 @@ def candidate(site: Site, op: NnOp, layout: Layout, step: str, rank: int) -> Can
     """Return a kernel as a candidate for an op. A kernel for any layout runs in ``layout``."""
     place = site.place(op)
     if site.layout is None:
-        place = PlaceAttr.get(place.device.data, place.precision.data, layout)
+        place = place.replaced(layout=layout)
     wants = site.kernel.wants(op, site.device, place.layout, site.precision)
     return Candidate(site, place, tuple(wants), step, rank)
 

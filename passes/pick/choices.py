@@ -43,7 +43,9 @@ def default_places(arch: str) -> tuple[str, ...]:
 
 KERNELS_KNOB = "TESSELLA_KERNELS"
 """The environment variable with the default of the option ``kernels``."""
-_PIN = re.compile(r"(?P<name>.+?)=(?P<pin>(?:[^=]*,)?kernel=[^=]+|[^=]+)", re.DOTALL)
+_PLACE = r"[^=]+?(?:/\w+=\w+)*"
+"""A place: its parts, and its fields."""
+_PIN = re.compile(rf"(?P<name>.+?)=(?P<pin>(?:{_PLACE},)?kernel=[^=]+|{_PLACE})", re.DOTALL)
 
 
 def split_pin(text: str) -> tuple[str, str]:

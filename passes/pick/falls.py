@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from tessella.dialects.nn.core import NnOp
 from tessella.dialects.place import PlaceAttr
 from tessella.kernels.registry import CPUS
-from tessella.passes.pick.candidates import HOST, Candidate
+from tessella.passes.pick.candidates import AT_DEVICE, HOST, Candidate
 from tessella.support.logs import warning
 
 _TOLD: set[tuple[str, str, str]] = set()
@@ -28,7 +28,7 @@ def tell_falls(chosen: Mapping[NnOp, Candidate], places: Iterable[PlaceAttr]) ->
     falls = Counter(
         (devices, op.name, pick.fallback)
         for op, pick in chosen.items()
-        if pick.fallback not in (None, "layout")
+        if pick.step not in AT_DEVICE
     )
     new = {fall: count for fall, count in falls.items() if fall not in _TOLD}
     _TOLD.update(new)

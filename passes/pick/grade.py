@@ -6,10 +6,11 @@ which shows ``KernelGrade``: for the i-th of n places
     score = (n - i) / n * (K [device] + K / 2 [precision] + K / 4 [layout]) * (2 [values])
 
 where K is the largest 32-bit integer and divisions drop the remainder. A term counts if the part in
-brackets is equal in place and kernel; `any` equals only itself. [values] doubles the score if the
-precisions of all operands and results are those that the kernel is registered with. A kernel has
-the score of its best place, the first of equal ones. As in the C++ code, the product with the
-place's weight is one of 32-bit floats, and its fraction is dropped.
+brackets is equal in place and kernel; `any` equals only itself. Layouts are equal only if the
+fields of the places are, too. [values] doubles the score if the precisions of all operands and
+results are those that the kernel is registered with. A kernel has the score of its best place, the
+first of equal ones. As in the C++ code, the product with the place's weight is one of 32-bit
+floats, and its fraction is dropped.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tessella.dialects.layout import NCHW
+from tessella.dialects.layout import NCHW, Layout
 from tessella.dialects.place import PlaceAttr, parse_place
+from tessella.runtime.devices import Fields
 
 K_MAX = (1 << 31) - 1
 """The grade for an equal target, the greatest one, as in Paddle Lite's static kernel pick."""
@@ -41,13 +43,14 @@ class Grade:
 
 
 def valid_place(text: str) -> PlaceAttr:
-    """Parse a place of a user's list: omitted parts are f32 and nchw."""
+    """Parse a place of a user's list: omitted parts are f32, nchw and the defaults of fields."""
     given = parse_place(text)
-    parts = text.count("/")
+    parts = len([part for part in text.split("/") if "=" not in part]) - 1
     return PlaceAttr.get(
         given.device.data,
         given.precision.data if parts >= 1 else "f32",
         given.layout if parts >= 2 else NCHW,
+        given.with_defaults.fields,
     )
 
 
@@ -56,9 +59,13 @@ def place_score(kernel: PlaceAttr, place: PlaceAttr, *, values_match: bool) -> i
     score = (
         K_MAX // TARGET_FIRST * (place.device == kernel.device)
         + K_MAX // PRECISION_FIRST * (place.precision == kernel.precision)
-        + K_MAX // LAYOUT_FIRST * (place.layout == kernel.layout)
+        + K_MAX // LAYOUT_FIRST * (_order(place) == _order(kernel))
     )
     return score * 2 if values_match else score
+
+
+def _order(place: PlaceAttr) -> tuple[Layout, Fields]:
+    return place.layout, place.fields
 
 
 def grade(kernel: PlaceAttr, places: Sequence[PlaceAttr], *, values_match: bool) -> Grade:

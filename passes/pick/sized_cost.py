@@ -107,7 +107,7 @@ class SizedCost:
         if place.layout.is_split:  # a rounded extent may not split into the digits
             cost, scale = exact_key(op), 1.0
         if not layout_matters(kernel, op):
-            place = PlaceAttr.get(place.device.data, place.precision.data, NCHW)
+            place = place.replaced(layout=NCHW)
         shared = self.shared
         key = (cost, kernel, place, self.target, shared)
 
