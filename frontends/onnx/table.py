@@ -157,7 +157,8 @@ each other, between machines, or from tessella. tessella defines the results as 
   point: `1.0`, where ONNX Runtime has up to 8 digits, and `1`.
 - `StringSplit` of an empty string at a delimiter is one empty string, as in Python. ONNX Runtime
   has none.
-- `QuantizeLinear` of NaN is the least number of the type, as in ONNX Runtime on x86.
+- `QuantizeLinear` of NaN, such as 0 / 0 and inf / inf, is the least number of the type, as in ONNX
+  Runtime on x86. A quantized `MaxPool` takes this number for a NaN, as in ONNX Runtime.
 - `DynamicQuantizeLinear` of a NaN has the scale NaN; all elements and the zero point are 0. If all
   elements are 0, the scale is 0 too.
 - A quantized network is computed in integers where possible ([quantize.md](quantize.md)):
