@@ -9,9 +9,9 @@ meet.
     %2 = nn.transpose %a : u8
     %4 = nn.max_pool %2 : u8
 
-A dequantization moves behind an op that only moves elements, and behind a maximum if its scale is
-positive. Dequantizations move behind a concat if they are all of its operands and have equal
-parameters.
+A dequantization moves behind an op that only moves elements, and behind a maximum or a padding with
+0 if its scale is positive and finite. Dequantizations move behind a concat if they are all of its
+operands and have equal parameters.
 
 A quantization moves before a reshape, a transpose, a channel shuffle or a max pool, if no other op
 reads the operand or the result of that op. It moves before a concat whose result has no other use;
@@ -22,7 +22,8 @@ range of the quantized numbers implies is dropped:
 
     quantize(relu(x), s, 0) : u8  ->  quantize(x, s, 0)
 
-All of these rules are exact.
+All of these rules are exact, except that a max pool of quantized numbers has no NaN: it takes the
+least number in its place.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ from tessella.dialects.nn.reduction import ReduceMaxOp, ReduceMinOp
 from tessella.dialects.nn.traits import MovesElements
 from tessella.passes.base import functions
 from tessella.passes.kinds import ProgramPass
+from tessella.passes.quantized.scales import is_normal
 from tessella.passes.writer import OpWriter, drop, replace
 from tessella.runtime.host.values import limits_of
 from tessella.runtime.weights import WeightStore
@@ -128,6 +130,8 @@ class _Mover:
             zero = self.constants.value(source.zero)
             if op.settings["value"] != 0 or zero is None or zero.size != 1:
                 return None
+            if not self._is_normal(source.scale):
+                return None
             return {**op.settings, "value": float(zero.reshape(-1)[0])}
         is_pad = isinstance(op, PadOp)
         return op.settings if is_pad or self._keeps_order(op, source.scale) else None
@@ -136,8 +140,7 @@ class _Mover:
         """Return whether an op only selects or moves elements, and selects the same ones if all are
         multiplied by the scale."""
         if isinstance(op, _MAXIMA):
-            known = self.constants.value(scale)
-            return known is not None and known.size == 1 and bool((known > 0).all())
+            return _is_scalar(scale) and self._is_normal(scale)
         if isinstance(op, ResizeOp):
             return op.settings["mode"] == "nearest"
         moves = op.get_trait(MovesElements)
@@ -210,9 +213,7 @@ class _Mover:
     # ** parameters **
 
     def _is_normal(self, scale: SSAValue) -> bool:
-        """Return whether a scale is known, positive and not denormal."""
-        known = self.constants.value(scale)
-        return known is not None and bool((known >= np.finfo(np.float32).tiny).all())
+        return is_normal(self.constants.value(scale))
 
     def _equal(self, a: NnOp, b: NnOp) -> bool:
         """Return whether the scales and zero points of two conversions are equal."""

@@ -157,7 +157,8 @@ each other, between machines, or from tessella. tessella defines the results as 
   point: `1.0`, where ONNX Runtime has up to 8 digits, and `1`.
 - `StringSplit` of an empty string at a delimiter is one empty string, as in Python. ONNX Runtime
   has none.
-- `QuantizeLinear` of NaN is the least number of the type, as in ONNX Runtime on x86.
+- `QuantizeLinear` of NaN, such as 0 / 0 and inf / inf, is the least number of the type, as in ONNX
+  Runtime on x86. A quantized `MaxPool` takes this number for a NaN, as in ONNX Runtime.
 - `DynamicQuantizeLinear` of a NaN has the scale NaN; all elements and the zero point are 0. If all
   elements are 0, the scale is 0 too.
 - A quantized network is computed in integers where possible ([quantize.md](quantize.md)):
@@ -183,6 +184,11 @@ each other, between machines, or from tessella. tessella defines the results as 
   Whether sums of numbers near the largest float overflow depends on the order of their terms.
 - If a region has infinite ends, `MaxRoiPool` returns the greatest pixel of its part inside the
   image. If an end is NaN, it returns 0. A NaN among the pixels is the maximum.
+- `GridSample` of a point that is not finite is NaN in the modes `linear` and `cubic`. The mode
+  `nearest` takes NaN as the pixel at its limit, after padding as in `onnx.reference`. ONNX Runtime
+  reads a corner of the image.
+- `Attention` with an empty sequence of keys is refused, as it is in `onnx.reference` and in ONNX
+  Runtime.
 - `Resize` reads only the elements of its window, with their weights: elements elsewhere that are
   not finite do not matter. An element whose weight is 0 is outside the window.
 - `TreeEnsembleClassifier` with scores for both of two classes picks the class with the greater

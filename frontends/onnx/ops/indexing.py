@@ -73,8 +73,8 @@ def one_hot(call: Call) -> Value:
     number = call.static_element(1, "depth")
     depth = int(number) if isinstance(number, float) else number
     axis = front_axis(call.integer("axis"), indices.rank + 1)
-    if decided(depth < 1):
-        raise ShapeError("depth is not positive", found=str(depth))
+    if decided(depth < 0):
+        raise ShapeError("depth is negative", found=str(depth))
     indices = where(indices < 0, indices + depth, indices)
     column = indices.reshape((*indices.shape[:axis], 1, *indices.shape[axis:]))
     hit = column.equals(call.positions(depth, axis, column.rank))

@@ -77,3 +77,29 @@ func.func @signed(%x: tensor<2x4xi8>) -> tensor<2x3xf32> {
   %c = nn.matmul %a, %b : tensor<2x3xf32>
   func.return %c : tensor<2x3xf32>
 }
+
+// -----
+
+// A factor absorbs no scale by which it is divided to 0 or infinity.
+
+// CHECK-LABEL: func.func @absorbed
+// CHECK:         nn.splat 6.000000e+00
+// CHECK:         %[[ONE:.*]] = nn.splat 1.000000e+00
+// CHECK-NEXT:    nn.quantize %{{.*}}, %[[ONE]], %z
+// CHECK-NEXT:    nn.mul %x, %h
+// CHECK-NEXT:    nn.quantize %{{.*}}, %s, %z
+// CHECK-NEXT:    nn.quantize %{{.*}}, %t, %z
+func.func @absorbed(%x: tensor<4xf32>, %z: tensor<ui8>) -> (tensor<4xui8>, tensor<4xui8>, tensor<4xui8>) {
+  %f = nn.splat 3.0 : f32 : tensor<f32>
+  %h = nn.splat 3.0e38 : f32 : tensor<f32>
+  %one = nn.splat 0.5 : f32 : tensor<f32>
+  %s = nn.splat 1.0e-20 : f32 : tensor<f32>
+  %t = nn.splat 0x7f800000 : f32 : tensor<f32>
+  %a = nn.mul %x, %f : tensor<4xf32>
+  %b = nn.quantize %a, %one, %z : tensor<4xui8>
+  %c = nn.mul %x, %h : tensor<4xf32>
+  %d = nn.quantize %c, %s, %z : tensor<4xui8>
+  %e = nn.mul %x, %f : tensor<4xf32>
+  %g = nn.quantize %e, %t, %z : tensor<4xui8>
+  func.return %b, %d, %g : tensor<4xui8>, tensor<4xui8>, tensor<4xui8>
+}

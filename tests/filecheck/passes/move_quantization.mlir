@@ -108,3 +108,27 @@ func.func @concat(%x: tensor<2x4xui8>, %y: tensor<2x4xui8>) -> tensor<2x9xf32> {
   %d = nn.pad %c low [0, 1] high [0, 0] : tensor<2x9xf32>
   func.return %d : tensor<2x9xf32>
 }
+
+// -----
+
+// Products with a scale that is infinite, or so large that they may be, do not cancel out.
+
+// CHECK-LABEL: func.func @infinite
+// CHECK:         nn.dequantize
+// CHECK-NEXT:    nn.max_pool
+// CHECK-NEXT:    nn.pad
+// CHECK-NEXT:    nn.quantize
+// CHECK-NEXT:    nn.dequantize
+// CHECK-NEXT:    nn.quantize
+func.func @infinite(%x: tensor<1x2x4x6xui8>, %y: tensor<4xui8>) -> (tensor<1x2x2x4xui8>, tensor<4xui8>) {
+  %s = nn.splat 0x7f800000 : f32 : tensor<f32>
+  %h = nn.splat 3.0e38 : f32 : tensor<f32>
+  %z = nn.splat 3 : ui8 : tensor<ui8>
+  %a = nn.dequantize %x, %s, %z : tensor<1x2x4x6xf32>
+  %b = nn.max_pool %a kernel_shape [2, 2] strides [2, 2] : tensor<1x2x2x3xf32>
+  %c = nn.pad %b low [0, 0, 0, 1] high [0, 0, 0, 0] : tensor<1x2x2x4xf32>
+  %d = nn.quantize %c, %s, %z : tensor<1x2x2x4xui8>
+  %e = nn.dequantize %y, %h, %z : tensor<4xf32>
+  %f = nn.quantize %e, %h, %z : tensor<4xui8>
+  func.return %d, %f : tensor<1x2x2x4xui8>, tensor<4xui8>
+}

@@ -13,6 +13,7 @@ import onnx
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+import tessella
 from tests.fuzz.oracles import runtime_results
 
 Array = npt.NDArray[Any]
@@ -86,9 +87,10 @@ class Batch:
             self.feeds[name] = array
         return name
 
-    def results(self, found: Sequence[Array]) -> Sequence[Sequence[Array]]:
-        """Return the results of each case."""
-        remaining = iter(found)
+    def run(self, places: Sequence[str] | None = None) -> Sequence[Sequence[Array]]:
+        """Return the results of each case, computed at some places."""
+        model = tessella.compile(self.proto, places=places)
+        remaining = iter(model.run(None, self.feeds))
         return [[next(remaining) for _ in range(case.outputs)] for case in self._cases]
 
 
@@ -116,6 +118,15 @@ def difference(case: Case, found: Array, wanted: Array) -> str:
         return ""
     at = tuple(int(n) for n in np.argwhere(wrong)[0])
     return f"{wrong.sum()} of {wrong.size}, {list(at)}: {found[at]!r}, not {wanted[at]!r}"
+
+
+def same_bits(x: Array, y: Array) -> bool:
+    """Return whether two arrays have the same bits; each NaN counts as the same."""
+    if (x.dtype, x.shape) != (y.dtype, y.shape):
+        return False
+    nan = x != x, y != y
+    first, second = (np.where(nan[i], x.dtype.type(0), v).tobytes() for i, v in enumerate((x, y)))
+    return np.array_equal(*nan) and first == second
 
 
 def _wrong(case: Case, found: Array, wanted: Array) -> Array:

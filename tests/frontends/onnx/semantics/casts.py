@@ -83,7 +83,7 @@ _REALS = np.array(
      3e38, 65535.5, 32768, 448, 1e-3],
     np.float32,
 )  # fmt: skip
-_SCALES = (1.0, 1e-45, 0.0, 1e-20, 3e38, -1.0)
+_SCALES = (1.0, 1e-45, 0.0, 1e-20, 3e38, -1.0, np.inf, -np.inf, np.nan)
 
 
 def quantization() -> Iterator[Case]:

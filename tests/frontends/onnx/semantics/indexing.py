@@ -64,6 +64,8 @@ def cases() -> Iterator[Case]:
     yield from _gathers()
     yield from _scatters()
     values = np.array([2, 9], np.float32)
+    for axis in (-1, 0):
+        yield Case("OneHot", [_ints(0, -1), np.array(0), values], {"axis": axis}, fixed=(1,))
     for axis in (-1, 0, 1):
         for at in (_ints(0, -1, 5, -5, -6, 6, 99, -99), _indices(0), np.array([0, 255], np.uint8)):
             yield Case("OneHot", [at, np.array(5), values], {"axis": axis}, fixed=(1,))

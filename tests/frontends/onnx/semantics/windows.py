@@ -144,6 +144,11 @@ def _resizes() -> Iterator[Case]:
         yield Case("Resize", [x, None, None, np.array([1, 2, 2, 3])], settings, fixed=(3,))
 
 
+def _nothing(x: Array, grid: Array) -> Array:
+    """NaN: the weights of the pixels around a point that is not finite."""
+    return np.full((*x.shape[:2], *grid.shape[1:3]), np.nan, x.dtype)
+
+
 def _samples() -> Iterator[Case]:
     places = np.array([0, -1, 1, 1.0001, -1.5, 1e4, -1e4, 0.25], np.float32)
     grid = np.stack(np.meshgrid(places, places), -1)[None]
@@ -151,6 +156,13 @@ def _samples() -> Iterator[Case]:
     for mode, padding, aligned in modes:
         settings = {"mode": mode, "padding_mode": padding, "align_corners": aligned}
         yield Case("GridSample", [normal(1, 1, 4, 5), grid], settings, epsilon=1e-3)
+    odd = np.array([[np.nan, 0], [np.inf, -np.inf], [3e38, -3e38]], np.float32)[None, None]
+    for padding in ("zeros", "border"):
+        settings = {"mode": "nearest", "padding_mode": padding}
+        yield Case("GridSample", [normal(1, 1, 4, 5), odd], settings)
+    for mode in ("linear", "cubic"):
+        settings = {"mode": mode}
+        yield Case("GridSample", [normal(1, 1, 4, 5), odd[:, :, :2]], settings, wanted=_nothing)
     sizes = [np.array([1, 1, *size]) for size in ((1, 1), (3, 4))]
     for size, aligned in product(sizes, (0, 1)):
         yield Case("AffineGrid", [normal(1, 2, 3), size], {"align_corners": aligned}, fixed=(1,))
