@@ -21,11 +21,13 @@ from tessella.dialects.nn.core import NnOp, Tensor, shape_of, tensor, tensor_typ
 from tessella.dialects.nn.recurrent import ScanOp
 from tessella.driver.compile import compile_source
 from tessella.driver.model.model import Model
+from tessella.runtime.elements import DTYPES, converted
 from tessella.runtime.image import Image, Library
 from tessella.runtime.program import NativeStep, Step
 from tessella.runtime.scan import Loop
 from tessella.runtime.weights import WeightStore
 from tessella.support.decisions import known_all
+from tessella.support.elements import ELEMENTS
 from tessella.support.sizes import Size, Symbol
 from tests.codegen import aarch64
 
@@ -43,6 +45,21 @@ EVERYWHERE = [*RUNNABLE, *EMULATED]
 def normal(*shape: int, seed: int = 0) -> Array:
     """N(0, 1), float32: the same numbers for the same shape and seed."""
     return np.random.default_rng((seed, *shape)).standard_normal(shape).astype(np.float32)
+
+
+def sample(name: str, *shape: int, seed: int = 0) -> Array:
+    """Random values of an element: N(0, 1), also as the parts of complex numbers; of integers, all
+    of the range."""
+    rng = np.random.default_rng(seed)
+    element = ELEMENTS[name]
+    if element.is_complex:
+        return np.asarray(rng.standard_normal((*shape, 2)) @ [1, 1j]).astype(DTYPES[name])
+    if element.is_float:
+        return converted(np.asarray(rng.standard_normal(shape)), DTYPES[name])
+    if element.kind == "boolean":
+        return np.asarray(rng.integers(0, 2, shape)).astype(bool)
+    limits = np.iinfo(DTYPES[name])
+    return np.asarray(rng.integers(limits.min, limits.max, shape, DTYPES[name], endpoint=True))
 
 
 def known_shape(value: SSAValue | Attribute) -> tuple[int, ...]:

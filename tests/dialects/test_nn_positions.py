@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -17,9 +17,8 @@ from tessella.dialects.nn.traits import CountsPositions
 from tessella.runtime.weights import WeightStore
 from tessella.support.decisions import known_all
 from tests.native import Array
+from tests.op_examples import EXAMPLES, Example
 from tests.passes.harness import GraphBuilder
-
-Make = Callable[[GraphBuilder], SSAValue]
 
 
 def _iota(g: GraphBuilder, count: int = 5) -> SSAValue:
@@ -30,26 +29,22 @@ def _column(g: GraphBuilder) -> SSAValue:
     return g.op(nn.ReshapeOp, [_iota(g, 3)], shape=(3, 1))
 
 
-def _table(g: GraphBuilder) -> SSAValue:
-    """5 * row + column."""
-    rows = g.op(nn.ExpandOp, [_column(g)], shape=(3, 5))
-    for _ in range(4):
-        rows = g.op(nn.AddOp, [rows, _column(g)])
-    return g.op(nn.AddOp, [rows, _iota(g)])
+def _counting(g: GraphBuilder, shape: Sequence[int]) -> SSAValue:
+    """7 + i0 + 3 * i1 + 5 * i2 ..: a value that counts its positions."""
+    seven = g.op(nn.SizesOp, [], values=(7,))
+    value = g.op(nn.ReshapeOp, [seven], shape=(1,) * len(shape))
+    for d, n in enumerate(shape):
+        places = [n if i == d else 1 for i in range(len(shape))]
+        along = g.op(nn.ReshapeOp, [_iota(g, n)], shape=tuple(places))
+        for _ in range(2 * d + 1):
+            value = g.op(nn.AddOp, [value, along])
+    return value
 
 
-COUNTED: dict[type[NnOp], Make] = {
-    nn.IotaOp: _iota,
-    nn.SizesOp: lambda g: g.op(nn.SizesOp, [], values=(7,)),
-    nn.AddOp: _table,
-    nn.SubOp: lambda g: g.op(nn.SubOp, [_column(g), _iota(g)]),
-    nn.NegOp: lambda g: g.op(nn.NegOp, [_table(g)]),
-    nn.ReshapeOp: lambda g: g.op(nn.ReshapeOp, [_table(g)], shape=(3, 1, 5)),
-    nn.ExpandOp: lambda g: g.op(nn.ExpandOp, [_table(g)], shape=(2, 3, 5)),
-    nn.TransposeOp: lambda g: g.op(nn.TransposeOp, [_table(g)], perm=(1, 0)),
-    nn.SliceOp: lambda g: g.op(nn.SliceOp, [_table(g)], starts=(2, 1), sizes=(2, 2), steps=(-1, 2)),
-}
-"""For each op that counts, a value that it makes."""
+def _counted(g: GraphBuilder, example: Example) -> SSAValue:
+    """The result of an op on operands that count positions."""
+    operands = [_counting(g, x.shape) for x in example.operands]
+    return g.op(example.op, operands, **example.settings)
 
 
 def _numbers(found: Positions, shape: tuple[int, ...]) -> Array:
@@ -58,20 +53,25 @@ def _numbers(found: Positions, shape: tuple[int, ...]) -> Array:
     return np.asarray(sum(terms, np.full(shape, found.constant, np.int64)))
 
 
-def test_all_ops_that_count_are_here() -> None:
-    ops = (op for op in nn.Nn.operations if issubclass(op, NnOp))
-    assert {op for op in ops if op.has_trait(CountsPositions)} == {*COUNTED}
+COUNTING = [op for op in EXAMPLES if op.has_trait(CountsPositions)]
 
 
-@pytest.mark.parametrize("op", COUNTED, ids=lambda op: op.name)
+@pytest.mark.parametrize("op", COUNTING, ids=lambda op: op.name)
 def test_they_count_what_the_kernel_computes(op: type[NnOp]) -> None:
+    counts = [_counts_what_the_kernel_computes(example) for example in EXAMPLES[op]]
+    assert any(counts), f"no example of {op.name} in tests/op_examples.py counts positions"
+
+
+def _counts_what_the_kernel_computes(example: Example) -> bool:
+    """Return whether the result of an example counts positions; check the positions."""
     g = GraphBuilder()
-    value = COUNTED[op](g)
-    assert isinstance(value.owner, op)
+    value = _counted(g, example)
     found = positions_of(value, WeightStore())
-    assert found is not None
+    if found is None:
+        return False
     (wanted,) = interpret(g.graph(value), {})
     np.testing.assert_array_equal(_numbers(found, known_all(shape_of(value))), wanted)
+    return True
 
 
 def test_a_reshape_that_splits_what_counts_does_not() -> None:

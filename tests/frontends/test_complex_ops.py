@@ -10,11 +10,9 @@ import numpy.typing as npt
 import pytest
 
 from tessella import ops
-from tessella.dialects.elements import attribute_of
-from tessella.dialects.nn.core import tensor
 from tessella.support.errors import InputError, ShapeError, TessellaError
-from tests.kernels.test_every_element import ALL, Case
-from tests.native import GraphBuilder, normal
+from tests.native import normal
+from tests.op_examples import COMPUTING
 
 Array = npt.NDArray[Any]
 DTYPES = (np.complex64, np.complex128)
@@ -129,23 +127,10 @@ def test_as_numpy(name: str) -> None:
         np.testing.assert_allclose(found, expected, rtol, rtol)
 
 
-def _refused(case: Case) -> bool:
-    """Return whether an op refuses complex operands."""
-    op, operands, settings = case
-    tags = {"T": "c64", "positive": "c64", "index": "i64", "zeros": "i64"}
-    types = [tensor(attribute_of(tags.get(str(tag), str(tag))), shape) for tag, *shape in operands]
-    g = GraphBuilder(**{f"x{i}": type for i, type in enumerate(types)})
-    try:
-        g.op(op, list(g.inputs.values()), **settings)
-    except ShapeError:
-        return True
-    return False
-
-
 def test_all_others_are_refused() -> None:
-    taken = {op.name.removeprefix("nn.") for op, *_ in (case for case in ALL if not _refused(case))}
-    # the table of all ops casts to f32 and scatters maxima, which complex numbers refuse
-    assert taken == COMPUTED.keys() - {"cast", "bitcast", "scatter_nd"}
+    taken = {x.op.name.removeprefix("nn.") for x in COMPUTING.values() if x.takes("c64")}
+    # the examples of these ops have real results
+    assert taken == COMPUTED.keys() - {"cast", "bitcast"}
 
 
 REFUSED: list[tuple[str, type[TessellaError], Callable[[], Any]]] = [

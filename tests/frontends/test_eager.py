@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,7 +22,6 @@ from tessella.dialects.nn.core import (
     Defaults,
     NnOp,
     Tensor,
-    element_type,
     to_attribute,
     to_python,
     type_of,
@@ -33,6 +31,7 @@ from tessella.driver.build.pipeline import CheckedOptions
 from tessella.driver.explain.explain import explain
 from tessella.driver.options import make_options
 from tessella.driver.specialise.programs import ProgramTable
+from tessella.frontends.eager import EagerOp
 from tessella.frontends.eager import op as eager
 from tessella.runtime.explanation import Explanation
 from tessella.runtime.host import KERNELS
@@ -41,141 +40,15 @@ from tessella.runtime.program import Program
 from tessella.support.errors import ExecutionError, InputError, OptionError, ShapeError
 from tests.dialects.oracle import run
 from tests.native import GraphBuilder, calls, normal
+from tests.op_examples import COMPUTING, Example
 
 Array = npt.NDArray[Any]
 
 
-@dataclass(frozen=True)
-class Example:
-    """Operands, and all settings."""
-
-    operands: tuple[Array, ...]
-    settings: dict[str, Any] = field(default_factory=dict[str, Any])
-
-    @property
-    def properties(self) -> dict[str, Any]:
-        """The settings as the IR has them."""
-        return {k: element_type(v) if k == "to" else v for k, v in self.settings.items()}
-
-
-def between(low: float, high: float, *shape: int) -> Array:
-    return np.random.default_rng(shape).uniform(low, high, shape).astype(np.float32)
-
-
-def flags(*shape: int) -> Array:
-    return np.random.default_rng(shape).integers(0, 2, shape).astype(np.bool)
-
-
 X = normal(2, 3, 5, 4)
-CHANNELS = [between(0.5, 1, 3), between(-1, 1, 3), normal(3), between(0.5, 2, 3)]
 CONV: dict[str, Any] = {
     "strides": (2, 1), "pads": (1, 0, 1, 1), "dilations": (1, 1), "groups": 1,
 }  # fmt: skip
-POOL: dict[str, Any] = {
-    "kernel_shape": (2, 3), "strides": (1, 2), "pads": (0, 1, 0, 1), "dilations": (1, 1),
-    "ceil_mode": False,
-}  # fmt: skip
-ATTENTION = {"scale": 0.5, "transposed_k": False, "causal": False, "past": 0, "nan_as_zero": False}
-RESIZE: dict[str, Any] = {
-    "sizes": (2, 3, 10, 8), "scales": (1.0, 1.0, 2.0, 2.0), "mode": "linear",
-    "coordinates": "half_pixel", "nearest_mode": "floor",
-}  # fmt: skip
-INDICES = np.asarray([[2, 0], [-1, 1]])
-LINKS = np.array([1 << 2 | 1, 1 << 2, 2 << 2])
-
-SPECIAL: dict[type[NnOp], Example] = {
-    **{op: Example((X,), {"alpha": 0.75}) for op in nn.OPS.values() if "alpha" in op.DEFAULTS},
-    # those of real numbers are no ops
-    **{nn.OPS[name]: Example((X + 1j * X[::-1],)) for name in ("real", "imag", "conj")},
-    nn.OPS["acosh"]: Example((between(1, 9, 3, 5),)),
-    nn.IsNanOp: Example((np.asarray([np.nan, np.inf, 0], np.float32),)),
-    nn.IsInfOp: Example((np.asarray([np.nan, np.inf, 0], np.float32),)),
-    nn.NotOp: Example((flags(3, 5),)),
-    nn.CastOp: Example((9 * X,), {"to": np.int32}),
-    nn.BitcastOp: Example((X,), {"to": np.int32}),
-    nn.ClipOp: Example((X,), {"low": -0.5, "high": 0.75}),
-    nn.HardSigmoidOp: Example((X,), {"alpha": 0.3, "beta": 0.4}),
-    nn.OPS["selu"]: Example((X,), {"alpha": 1.5, "beta": 1.25}),
-    nn.PowOp: Example((between(0.5, 2, 3, 5), normal(5))),
-    nn.QuantizeOp: Example((X, between(0.01, 0.02, 4), np.array(100, np.uint8))),
-    nn.DequantizeOp: Example(
-        (np.arange(-8, 7, dtype=np.int8), between(0.1, 0.2, 15), np.array(-3, np.int8))
-    ),
-    nn.WhereOp: Example((flags(3, 1), normal(3, 5), normal(5))),
-    nn.MatmulOp: Example((normal(2, 5, 7), normal(2, 9, 7)), {"transpose_b": True}),
-    nn.FcOp: Example((normal(5, 7), normal(7, 9), normal(9)), {"transpose_w": False}),
-    nn.PackedMatmulOp: Example(
-        (normal(5, 48), np.arange(54, dtype=np.int32).reshape(9, 2, 3, 1), normal(9, 2)),
-        {"bits": 4, "table": ()},
-    ),
-    nn.AttentionOp: Example((normal(2, 5, 4), normal(2, 7, 4), normal(2, 7, 3)), ATTENTION),
-    nn.ConvOp: Example((X, normal(6, 3, 3, 2), normal(6)), CONV),
-    nn.ConvTransposeOp: Example((X, normal(3, 6, 3, 2)), CONV | {"output_pads": (1, 0)}),
-    nn.MaxPoolOp: Example((X,), POOL),
-    nn.AvgPoolOp: Example((X,), POOL | {"count_include_pad": True}),
-    nn.Col2imOp: Example(
-        (normal(1, 2, 3, 2, 4, 5),),
-        {"image": (7, 9), "strides": (2, 2), "dilations": (1, 2), "starts": (1, 0)},
-    ),
-    nn.CumsumOp: Example((X,), {"axis": 2, "exclusive": True, "reverse": False}),
-    nn.CumprodOp: Example((X,), {"axis": 2, "exclusive": False, "reverse": True}),
-    nn.CummaxOp: Example((X,), {"axis": 1, "exclusive": True, "reverse": True}),
-    nn.CumminOp: Example((X,), {"axis": 3, "exclusive": False, "reverse": False}),
-    nn.TopkOp: Example((X,), {"k": 2, "axis": 2, "largest": True}),
-    nn.NonMaxSuppressionOp: Example(
-        (np.abs(normal(2, 9, 4)), normal(2, 3, 9), np.array(4), np.array(0.1, np.float32)),
-        {"room": 5, "centered": True},
-    ),
-    nn.RoiAlignOp: Example(
-        (X, np.abs(normal(3, 4)), np.array([0, 0, 0])),
-        {"sizes": (2, 3), "scale": 2.0, "samples": 2, "mode": "max", "half_pixel": False},
-    ),
-    nn.MaxRoiPoolOp: Example(
-        (X, np.abs(normal(3, 4)), np.array([0, 0, 0])), {"sizes": (2, 3), "scale": 2.0}
-    ),
-    nn.TreeEnsembleOp: Example(
-        (normal(9, 3), np.array([0, np.nan, np.nan], np.float32), LINKS, normal(3, 2)),
-        {"trees": 1, "levels": 1, "bits": 2, "aggregate": "sum"},
-    ),
-    nn.LayerNormOp: Example((X, normal(4), normal(4)), {"axis": 3, "epsilon": 0.1}),
-    nn.RmsNormOp: Example((X, normal(5, 4)), {"axis": 2, "epsilon": 0.1}),
-    nn.GroupNormOp: Example((X, *CHANNELS[:2]), {"epsilon": 0.1, "groups": 1}),
-    nn.BatchNormOp: Example((X, CHANNELS[0], *CHANNELS[1:]), {"epsilon": 0.1}),
-    nn.LrnOp: Example((X,), {"size": 3, "alpha": 0.1, "beta": 0.75, "bias": 1.0}),
-    nn.ReshapeOp: Example((X,), {"shape": (6, 20)}),
-    nn.TransposeOp: Example((X,), {"perm": (0, 2, 3, 1)}),
-    nn.ChannelShuffleOp: Example((normal(1, 6, 3),), {"groups": 2}),
-    nn.SliceOp: Example(
-        (X,), {"starts": (0, 2, 4, 0), "sizes": (1, 2, 3, 2), "steps": (1, -1, -1, 2)}
-    ),
-    nn.PadOp: Example(
-        (X,), {"low": (0, 1, 0, 2), "high": (1, 0, 0, 1), "mode": "constant", "value": 1.5}
-    ),
-    nn.ConcatOp: Example((normal(2, 3), normal(1, 3), normal(4, 3)), {"axis": 0}),
-    nn.ExpandOp: Example((normal(3, 1),), {"shape": (2, 3, 5)}),
-    nn.TileOp: Example((normal(2, 3),), {"repeats": (2, 3)}),
-    nn.ResizeOp: Example((X,), RESIZE),
-    nn.GatherOp: Example((X, INDICES), {"axis": 1}),
-    nn.GatherElementsOp: Example((normal(3, 2), INDICES), {"axis": 0}),
-    nn.GatherNdOp: Example((normal(3, 2, 5), np.asarray([[0, 1], [2, -1]])), {"batch_dims": 0}),
-    nn.ScatterElementsOp: Example(
-        (normal(3, 2), INDICES, normal(2, 2)), {"axis": 0, "reduction": "none"}
-    ),
-    nn.ScatterNdOp: Example(
-        (normal(3, 2), np.asarray([[0], [2]]), normal(2, 2)), {"reduction": "add"}
-    ),
-}
-
-FAMILIES: dict[type[NnOp], Example] = {
-    nn.BitsOp: Example((np.arange(-3, 12).reshape(3, 5),)),
-    nn.BitwiseOp: Example((np.arange(-3, 12).reshape(3, 5), np.arange(5))),
-    nn.UnaryOp: Example((between(0.1, 0.9, 3, 5),)),
-    nn.LogicalOp: Example((flags(3, 5), flags(5))),
-    nn.BinaryOp: Example((normal(3, 5), 0.5 + np.abs(normal(5)))),
-    nn.ReduceOp: Example((X,), {"axes": (1, 3), "keepdims": False}),
-    nn.ArgOp: Example((X,), {"axis": 2, "keepdims": False, "select_last_index": False}),
-    nn.AlongAxisOp: Example((X,), {"axis": 3}),
-}
 
 
 def kinds() -> dict[str, type[NnOp]]:
@@ -190,23 +63,22 @@ def kinds() -> dict[str, type[NnOp]]:
     return {name + "_" * (name in keywords): op for op, name in names.items()}
 
 
-def example(kind: type[NnOp]) -> Example:
-    """The op's example, or its family's. An op without one fails here: add it above."""
-    if kind in SPECIAL:
-        return SPECIAL[kind]
-    return next(found for family, found in FAMILIES.items() if issubclass(kind, family))
+def function(example: Example) -> EagerOp:
+    """The op of an example as a function of arrays."""
+    (name,) = (name for name, kind in kinds().items() if kind is example.op)
+    return getattr(ops, name)
 
 
-def call(name: str, *operands: Any, **settings: Any) -> list[Array]:
+def call(example: Example, *operands: Array) -> list[Array]:
     """The results, as a list."""
-    results = getattr(ops, name)(*operands, **settings)
+    results = function(example)(*operands, **example.python_settings)
     return list(results) if isinstance(results, tuple) else [results]
 
 
-def alone(kind: type[NnOp], given: Example) -> Explanation:
+def alone(example: Example, operands: Sequence[Array]) -> Explanation:
     """The explanation of a graph of the op alone, as a model's is made."""
-    g = GraphBuilder(**{f"x{i}": x for i, x in enumerate(given.operands)})
-    op = kind.make(list(g.inputs.values()), node=None, **given.properties)
+    g = GraphBuilder(**{f"x{i}": x for i, x in enumerate(operands)})
+    op = example.op.make(list(g.inputs.values()), node=None, **example.settings)
     g.main.body.block.add_op(op)
     return explain(lower(g.graph(*op.results), make_options(), stop="placed").stages)
 
@@ -222,32 +94,33 @@ def test_the_ops_are_those_of_the_dialect() -> None:
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("name", kinds())
-def test_every_op_as_numpy_and_as_in_a_graph(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    kind, given = kinds()[name], example(kinds()[name])
-    programs = loaded(monkeypatch)
-    before = [x.copy() for x in given.operands]
-    results = call(name, *given.operands, **given.settings)
+@pytest.mark.parametrize("example", COMPUTING.values(), ids=COMPUTING)
+def test_every_op_as_numpy_and_as_in_a_graph(
+    example: Example, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operands, programs = example.arrays(), loaded(monkeypatch)
+    before = [x.copy() for x in operands]
+    results = call(example, *operands)
 
-    close(results, run(kind, *given.operands, **given.properties))
-    close(given.operands, before)
-    assert not any(np.may_share_memory(y, x) for y in results for x in given.operands)
+    close(results, run(example.op, *operands, **example.settings))
+    close(operands, before)
+    assert not any(np.may_share_memory(y, x) for y in results for x in operands)
 
-    (entry,) = alone(kind, given).ops
-    (eagerly,) = getattr(ops, name).explain(*given.operands, **given.settings).ops
+    (entry,) = alone(example, operands).ops
+    (eagerly,) = function(example).explain(*operands, **example.python_settings).ops
     assert eagerly == entry
     (program,) = programs
     assert [isinstance(s, HostStep) for s in program.steps] == [entry["kernel"] == "host"]
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("name", kinds())
-def test_every_op_in_a_traced_function(name: str) -> None:
-    kind, given = kinds()[name], example(kinds()[name])
-    step = tessella.jit(lambda *xs: getattr(ops, name)(*xs, **given.settings))
-    lowered = step.lower(*given.operands)
-    results = run(kind, *given.operands, **given.properties)
-    assert f"{kind.name} " in lowered.as_text()
+@pytest.mark.parametrize("example", COMPUTING.values(), ids=COMPUTING)
+def test_every_op_in_a_traced_function(example: Example) -> None:
+    operands = example.arrays()
+    step = tessella.jit(lambda *xs: function(example)(*xs, **example.python_settings))
+    lowered = step.lower(*operands)
+    results = run(example.op, *operands, **example.settings)
+    assert f"{example.op.name} " in lowered.as_text()
     found = [(info.dtype, info.shape) for info in lowered.outputs]
     assert found == [(y.dtype.name, y.shape) for y in results]
 

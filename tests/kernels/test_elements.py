@@ -21,7 +21,7 @@ from tessella.driver.model.model import Model
 from tessella.driver.options import make_options
 from tessella.runtime.elements import DTYPES, converted, tagged, widened
 from tessella.support.elements import ELEMENTS
-from tests.native import EVERYWHERE, FixedSource, GraphBuilder, in_numpy
+from tests.native import EVERYWHERE, FixedSource, GraphBuilder, in_numpy, sample
 
 Array = npt.NDArray[Any]
 
@@ -29,18 +29,6 @@ NATIVE = [name for name, element in ELEMENTS.items() if element.is_native]
 HALVES = ("f16", "bf16")
 UNSIGNED = ("u8", "u16", "u32", "u64")
 INTEGERS = ("i8", "i16", "i32", "i64", *UNSIGNED)
-
-
-def sample(name: str, *shape: int, seed: int = 0) -> Array:
-    """Random values of an element; of integers, all of the range."""
-    rng = np.random.default_rng(seed)
-    element = ELEMENTS[name]
-    if element.is_float:
-        return converted(rng.standard_normal(shape), DTYPES[name])
-    if element.kind == "boolean":
-        return rng.integers(0, 2, shape).astype(bool)
-    limits = np.iinfo(DTYPES[name])
-    return rng.integers(limits.min, limits.max, shape, DTYPES[name], endpoint=True)
 
 
 def check(

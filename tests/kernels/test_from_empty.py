@@ -3,12 +3,13 @@ NumPy kernels, also for the sizes 0 and 1."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
+from tessella.dialects import nn
 from tessella.dialects.graph import Graph, finish_main, make_main
 from tessella.dialects.interpret import interpret
 from tessella.dialects.nn.core import NnOp, tensor, type_of
@@ -21,50 +22,52 @@ from tessella.runtime.weights import WeightStore
 from tessella.support.conditions import UndecidedSizeError
 from tessella.support.errors import ExecutionError, ShapeError
 from tessella.support.sizes import MOST, Symbol
-from tests.frontends.test_eager import Example, example, kinds
 from tests.native import Array
+from tests.op_examples import COMPUTING, EXAMPLES, Example
 
-DIFFERENT = {
-    "arg_max": "an axis without elements",
-    "arg_min": "an axis without elements",
-    "avg_pool": "an image smaller than the window",
-    "conv": "an image smaller than the window",
-    "conv_transpose": "an image or a kernel without elements",
-    "group_norm": "the norm of no elements",
-    "layer_norm": "the norm of no elements",
-    "max_pool": "an image smaller than the window",
-    "max_roi_pool": "an image without elements",
-    "resize": "an image without elements",
-    "roi_align": "an image without elements",
-    "slice": "a slice that leaves its operand",
-    "topk": "more elements than the axis has",
-    "tree_ensemble": "no features, or no trees",
+DIFFERENT: Mapping[type[NnOp], str] = {
+    nn.ArgMaxOp: "an axis without elements",
+    nn.ArgMinOp: "an axis without elements",
+    nn.AvgPoolOp: "an image smaller than the window",
+    nn.ConvOp: "an image smaller than the window",
+    nn.ConvTransposeOp: "an image or a kernel without elements",
+    nn.GroupNormOp: "the norm of no elements",
+    nn.LayerNormOp: "the norm of no elements",
+    nn.MaxPoolOp: "an image smaller than the window",
+    nn.MaxRoiPoolOp: "an image without elements",
+    nn.ResizeOp: "an image without elements",
+    nn.RoiAlignOp: "an image without elements",
+    nn.SliceOp: "a slice that leaves its operand",
+    nn.TopkOp: "more elements than the axis has",
+    nn.TreeEnsembleOp: "no features, or no trees",
 }
 """Ops that raise an error or need another program if some size is 0 or 1, with the reason."""
 
 
 def cases() -> Iterator[tuple[str, int]]:
-    """Ops, and the sizes of their examples that become a symbol: a few of the elementwise ops,
-    which are alike."""
-    every = kinds().items()
-    alike = [name for name, kind in every if issubclass(kind, ElementwiseOp)]
-    for name, kind in every:
-        sizes = sorted({n for x in example(kind).operands for n in x.shape})
-        if name not in alike:
-            yield from ((name, n) for n in sizes)
-        elif name in alike[::9]:
-            yield name, sizes[0]
+    """Examples, and their sizes that become a symbol: a few of the elementwise ops, which are
+    alike."""
+    sizes = {
+        name: sorted({n for x in example.operands for n in x.shape})
+        for name, example in COMPUTING.items()
+    }
+    elementwise = [op for op in EXAMPLES if issubclass(op, ElementwiseOp)]
+    for name, example in COMPUTING.items():
+        if example.op not in elementwise:
+            yield from ((name, n) for n in sizes[name])
+        elif example.op in elementwise[::9]:
+            yield name, sizes[name][0]
 
 
-def graph_of(kind: type[NnOp], given: Example, size: int, symbol: Symbol) -> Graph:
+def graph_of(example: Example, size: int, symbol: Symbol) -> Graph:
     """The op with a symbol in place of each dimension of this size."""
-    types = [type_of(x) for x in given.operands]
+    types = [type_of(x) for x in example.arrays()]
     opened = [
         tensor(t.element_type, [symbol.size if n == size else n for n in t.get_shape()])
         for t in types
     ]
     main = make_main([f"x{i}" for i in range(len(types))], opened)
-    op = kind.make([*main.body.block.args], **given.properties)
+    op = example.op.make([*main.body.block.args], **example.settings)
     main.body.block.add_op(op)
     finish_main(main, [f"y{i}" for i in range(len(op.results))], op.results)
     module = ModuleOp([main])
@@ -78,11 +81,10 @@ def resized(x: Array, size: int, n: int) -> Array:
     return np.require(np.resize(x, shape).astype(x.dtype), None, ["C", "A"])
 
 
-def compiled(kind: type[NnOp], given: Example, symbol: Symbol, size: int) -> Program | None:
+def compiled(example: Example, symbol: Symbol, size: int) -> Program | None:
     """The program for all values of a symbol; None if a decision depends on it."""
     try:
-        graph = graph_of(kind, given, size, symbol)
-        return build(graph, make_options(threads=1)).program
+        return build(graph_of(example, size, symbol), make_options(threads=1)).program
     except (UndecidedSizeError, ShapeError):
         return None
 
@@ -90,19 +92,18 @@ def compiled(kind: type[NnOp], given: Example, symbol: Symbol, size: int) -> Pro
 @pytest.mark.sweep
 @pytest.mark.parametrize("name, size", list(cases()))
 def test_sizes_begin_at_0(name: str, size: int) -> None:
-    kind = kinds()[name]
-    given = example(kind)
-    program = compiled(kind, given, Symbol("n", 0, MOST), size)
+    example = COMPUTING[name]
+    program = compiled(example, Symbol("n", 0, MOST), size)
     if program is None:
-        never = name in DIFFERENT or compiled(kind, given, Symbol("n", 2, MOST), size) is None
+        never = example.op in DIFFERENT or compiled(example, Symbol("n", 2, MOST), size) is None
         assert never, "the sizes can begin at 2, but not at 0"
         return
     for n in (0, 1, 2, size, 33):
-        inputs = [resized(x, size, n) for x in given.operands]
+        inputs = [resized(x, size, n) for x in example.arrays()]
         named = {f"x{i}": x for i, x in enumerate(inputs)}
         try:
             with np.errstate(all="ignore"):
-                expected = interpret(graph_of(kind, given, size, Symbol("n", n, n)), named)
+                expected = interpret(graph_of(example, size, Symbol("n", n, n)), named)
         except ExecutionError:  # an index is out of range
             with pytest.raises(ExecutionError):
                 program.run(inputs)

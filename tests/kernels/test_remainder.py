@@ -8,8 +8,8 @@ import pytest
 from tessella.dialects import nn
 from tessella.dialects.nn.core import NnOp
 from tests import sampling
-from tests.kernels.test_elements import INTEGERS, UNSIGNED, check, sample
-from tests.native import EVERYWHERE
+from tests.kernels.test_elements import INTEGERS, UNSIGNED, check
+from tests.native import EVERYWHERE, sample
 
 HARD = np.array(
     [

@@ -50,8 +50,8 @@ def strewn(array: Array, element: str, seed: int) -> Array:
 def special(program: Program) -> dict[str, Array]:
     """Return the inputs of a program with special values in all operands of its element."""
     found = dict(program.inputs)
-    for number, (op, names, _) in enumerate(program.cases):
-        for name in names[:1] if op in WEIGHTED else names:
+    for number, (case, names) in enumerate(program.cases):
+        for name in names[:1] if case.op in WEIGHTED else names:
             array = program.inputs[name]
             if _is_of(array, program.element):
                 found[name] = strewn(array, program.element, number)
@@ -78,5 +78,5 @@ def test_special_values(element: str) -> None:
     results = zip(program.cases, model.run(None, inputs), strict=True)
     wanted = interpret(program.graph(), inputs)
     tolerance = 16 * ELEMENTS[element].epsilon if ELEMENTS[element].is_float else 0.0
-    for ((op, _, _), y), expected in zip(results, wanted, strict=True):
-        check(op.name, widened(y), widened(expected), tolerance)
+    for ((case, _), y), expected in zip(results, wanted, strict=True):
+        check(case.op.name, widened(y), widened(expected), tolerance)
