@@ -155,4 +155,4 @@ def _name(place: PlaceAttr, alike: Sequence[PlaceAttr]) -> str:
     devices, precisions = {p.device for p in alike}, {p.precision for p in alike}
     parts = ((place.device, devices), (place.precision, precisions))
     differing = [part.data for part, others in parts if len(others) > 1]
-    return "_".join((*differing, _kind(place)))
+    return "_".join((*differing, _kind(place))).replace(":", "_")  # the device may have a number

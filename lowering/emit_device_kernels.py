@@ -10,9 +10,8 @@
       text "__kernel void relu_0(..) {..}" ..
     %y = tile.call @relu_0(%x) : tensor<4xf32, #opencl>
 
-A kernel becomes a launch for each of its statements that no other statement computes. Statements
-that write parts of one tensor are one launch. The results of all but the last launch are tensors of
-the segment.
+Each statement that is not fused into another one becomes a launch. Statements that write parts of
+one tensor share a launch. Tensors between launches become values of the segment.
 """
 
 from __future__ import annotations
@@ -76,8 +75,8 @@ class _Table:
     known: dict[Hashable, device.KernelOp] = field(default_factory=dict[Hashable, device.KernelOp])
 
     def emit(self, kernel: KernelOp) -> Mapping[Group, device.KernelOp]:
-        """Return the kernel of each group of statements. Raises UnsupportedError for a group that
-        has no code on the device."""
+        """Emit a kernel for each group of statements. Raises UnsupportedError for a group without
+        code on the device."""
         name = kernel.device
         assert name is not None
         emitter, facts = emitter_of(name, self.language), find(name).facts
@@ -129,13 +128,14 @@ def _alone(group: Group, name: str) -> KernelOp:
 
 @dataclass(frozen=True)
 class _Emitted:
-    """A kernel on tensors, and the device's kernel of each of its groups of statements."""
+    """A kernel of the stage `tile`, and the device kernels that replace its groups of
+    statements."""
 
     kernel: KernelOp
     kernels: Mapping[Group, device.KernelOp]
 
     def replace(self, call: CallOp) -> None:
-        """Replace a call by calls of the device's kernels."""
+        """Replace a call of the kernel by calls of its device kernels."""
         values = dict[SSAValue, SSAValue](
             zip(self.kernel.body.block.args, call.arguments, strict=True)
         )

@@ -1,7 +1,7 @@
 """Steps of programs on devices other than the CPU: copies between memories, and segments.
 
-A value on a device is a `Memory` among the values of a run. It never leaves the program, because
-the results of a program are arrays.
+In a run, the value of a tensor on a device is a `Memory`. Results of programs are arrays, so a
+program copies them to the host.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Operand(NamedTuple):
     space: Literal["value", "arena"]
     """``value`` for an input or output of the segment; ``arena`` for memory between kernels."""
     at: Size
-    """The number of the input or output, where outputs follow the inputs; or the offset in the
-    arena, in bytes."""
+    """For ``value``, the index among the inputs and outputs, inputs first; for ``arena``, the
+    offset in bytes."""
     size: Size
     """The size of the buffer in bytes."""
 
@@ -67,7 +67,7 @@ class DeviceCall(NamedTuple):
     """A call in a segment on a device."""
 
     kernel: str
-    """The name of the kernel; empty for a copy from the first operand to the second."""
+    """The name of the kernel; empty for a copy of the first operand to the second one."""
     nodes: tuple[str, ...]
     operands: tuple[Operand, ...]
 
@@ -102,7 +102,7 @@ def size_of(spec: TensorSpec) -> int:
 
 
 class CopyCall:
-    """A bound copy step. ``kept`` holds the constants that the program has copied, by number."""
+    """A bound copy step. ``kept`` is the program's cache of copied constants, by number."""
 
     def __init__(self, step: CopyStep, kept: dict[int, Memory]) -> None:
         self.step = step
@@ -111,7 +111,7 @@ class CopyCall:
         self._make: Callable[[], Array] | None = None
 
     def resize(self, step: Any, sized: Any, workspace: Workspace) -> None:
-        """Change the step to values of the symbols, with memory for its output."""
+        """Replace the step by one for other values of the symbols, and allocate its output."""
         assert isinstance(step, CopyStep)
         self.step, size = step, size_of(step.spec)
         if step.end == HOST:
@@ -162,11 +162,12 @@ def _write(name: str, array: Array, memory: Memory) -> None:
 
 
 _WORD = 64
-"""The distance of the words of kernels in bytes, at whose multiples a ``Slice`` begins."""
+"""The stride between error words in bytes: a ``Slice`` begins at a multiple of it."""
 
 
 class _Words:
-    """The words of a segment's calls, which their kernels set where an index is out of range."""
+    """The error words of a segment, one for each kernel that checks indices. A kernel sets its word
+    to 1 if an index is out of range."""
 
     def __init__(self, found: Device, calls: Sequence[DeviceCall]) -> None:
         self.device = found
@@ -179,12 +180,12 @@ class _Words:
         self.device.write(self._memory.slice(), self._zeros)
 
     def word(self, call: DeviceCall) -> Sequence[Slice]:
-        """Return the word of a call; empty if its kernel takes none."""
+        """Return the error word of a call; empty if its kernel does not check indices."""
         numbers = [number for number, each in enumerate(self.calls) if each is call]
         return [self._memory.slice(_WORD * number, _WORD) for number in numbers]
 
     def check(self) -> None:
-        """Raise ExecutionError if a kernel has set its word."""
+        """Wait for the device, and raise ExecutionError if a kernel has set its word."""
         words = np.empty((len(self.calls), _WORD), np.uint8)
         self.device.read(self._memory.slice(), words)
         for call, is_set in zip(self.calls, words[:, 0], strict=True):
@@ -193,8 +194,8 @@ class _Words:
 
 
 class SegmentCall:
-    """A bound segment on a device: its arena, the memory of its outputs, and the words of its
-    kernels."""
+    """A bound segment on a device, with its arena, the memory of its outputs, and its error
+    words."""
 
     def __init__(self, step: DeviceStep) -> None:
         self.step = step
@@ -205,7 +206,8 @@ class SegmentCall:
         self._launches: Mapping[str, Launch] = {}
 
     def resize(self, step: Any, sized: Any, workspace: Workspace) -> None:
-        """Change the step to values of the symbols, with memory for its outputs and its arena."""
+        """Replace the step by one for other values of the symbols, and allocate its outputs and its
+        arena."""
         assert isinstance(step, DeviceStep)
         self.step = step
         checked = [c for c in step.calls if c.kernel and step.kernels[c.kernel].checks]
@@ -260,7 +262,7 @@ class SegmentCall:
 
 
 def devices_of(step: object) -> tuple[str, ...]:
-    """Return the names of the devices that a step uses. In copies, ``host`` is one of them."""
+    """Return the names of the devices that a step uses; for copies, also ``host``."""
     match step:
         case CopyStep():
             return step.start, step.end

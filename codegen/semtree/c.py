@@ -50,6 +50,7 @@ _CHOICE, _UNARY, _ATOM = -1, len(_LEVELS), len(_LEVELS) + 1
 """How strongly a conditional expression, a unary operator and a name bind their operands."""
 _CALLS: Mapping[str, str] = {
     **FUNCTIONS,
+    "arith.truncf": "to_half",
     "arith.maximumf": "max_of",
     "arith.minimumf": "min_of",
     "arith.maxsi": "max",
@@ -113,7 +114,11 @@ class CPrinter(Printer):
         return f"{self.words.spaces[memory.space]}{self.words.type_in_memory(memory.element)} *"
 
     def _array(self, memory: Memory) -> str:
-        kind = self.words.type_in_memory(memory.element)
+        kind = (
+            self.words.types[memory.element]
+            if memory.space == "private"
+            else self.words.type_in_memory(memory.element)
+        )
         return f"{self.words.spaces[memory.space]}{kind} {memory.name}[{memory.size}];"
 
     # ** statements **
@@ -134,7 +139,9 @@ class CPrinter(Printer):
             case Assign(name, value):
                 yield f"{name.name} = {write(value)};"
             case Store(at, value):
-                yield f"{write(at)} = {write(value)};"
+                plain = f"{write(at)} = {write(value)}"
+                half = self._half(at, self.words.store_half, write(value))
+                yield f"{half if _is_half(at) else plain};"
             case Barrier():
                 yield f"{self.words.barrier};"
             case Return():
@@ -186,10 +193,18 @@ class CPrinter(Printer):
                 return self._number(value), _ATOM if value.value >= 0 else _UNARY
             case Name():
                 return value.name, _ATOM
+            case Load() if _is_half(value):
+                return self._half(value, self.words.load_half), _ATOM
             case Load(memory, at):
                 return f"{memory.name}[{self.expression(at)}]", _ATOM
             case Apply():
                 return self._apply(value)
+
+    def _half(self, load: Load, form: str, value: str = "") -> str:
+        """Return the load or the store of an `f16` in global or local memory."""
+        at, memory = self.expression(load.at), load.memory
+        space = self.words.spaces[memory.space]
+        return form.format(at=at, space=space, name=memory.name, value=value)
 
     def _apply(self, value: Apply) -> tuple[str, int]:
         op, operands = value.op, value.operands
@@ -230,10 +245,15 @@ class CPrinter(Printer):
     def _number(self, number: Number) -> str:
         """Return a number as a literal: an integer, or a float in hexadecimal, which is exact."""
         value = number.value
-        if number.type != "f32":
+        if number.type not in tree.FLOATS:
             return str(int(value)) if value > -(1 << 63) else f"({int(value) + 1} - 1)"
         if math.isnan(value):
             return self.words.nan
         if math.isinf(value):
             return self.words.infinity if value > 0 else f"-{self.words.infinity}"
         return f"{float(value).hex()}f"
+
+
+def _is_half(load: Load) -> bool:
+    """Return whether an element is an `f16` in memory. Registers hold it as a float."""
+    return load.type == "f16" and load.memory.space != "private"

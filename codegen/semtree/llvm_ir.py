@@ -16,6 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
+import numpy as np
+
 from tessella.codegen import spirv
 from tessella.codegen.semtree import tree
 from tessella.codegen.semtree.printer import Printer
@@ -45,7 +47,13 @@ from tessella.codegen.semtree.tree import (
 
 _COMMON = ("target ", "declare ")
 """The beginnings of the lines that the modules of several kernels share."""
-_TYPES: Mapping[str, str] = {"f32": "float", "bool": "i1", "i32": "i32", "i64": "i64"}
+_TYPES: Mapping[str, str] = {
+    "f32": "float",
+    "f16": "half",
+    "bool": "i1",
+    "i32": "i32",
+    "i64": "i64",
+}
 _STORED: Mapping[str, str] = {**_TYPES, "bool": "i8"}
 _SPACES = {"private": "", "global": " addrspace(1)", "local": " addrspace(3)"}
 _IDS = {tree.GROUP_ID: "_Z12get_group_idj", tree.ITEM_ID: "_Z12get_local_idj"}
@@ -363,6 +371,8 @@ _CONVERSIONS = {
     ("i32", "f32"): "sitofp",
     ("i64", "i32"): "trunc",
     ("i64", "f32"): "sitofp",
+    ("f16", "f32"): "fpext",
+    ("f32", "f16"): "fptrunc",
 }
 """The instruction that converts from the first type to the second one."""
 
@@ -372,9 +382,12 @@ def _array(memory: Memory) -> str:
 
 
 def _number(value: float, type: str) -> str:
-    """Return a constant. LLVM writes floats as the bits of doubles."""
-    if type != "f32":
+    """Return a constant. LLVM writes an `f16` as its bits, and other floats as the bits of
+    doubles."""
+    if type not in tree.FLOATS:
         return str(int(value))
+    if type == "f16":
+        return f"0xH{np.float16(value).view(np.uint16):04X}"
     [rounded] = struct.unpack("<f", struct.pack("<f", value))
     [bits] = struct.unpack("<Q", struct.pack("<d", rounded))
     return f"0x{bits:016X}"

@@ -17,8 +17,9 @@ from tessella.dialects.sizes import SizeOp
 from tessella.dialects.tile import ExtractOp, IndexOp, YieldOp
 from tessella.support.sizes import Size
 
-ELEMENTS = frozenset(("f32", "bool", "i32", "i64"))
-"""The elements of scalars and of arrays."""
+ELEMENTS = frozenset(("f32", "f16", "bool", "i32", "i64"))
+"""The elements of scalars and of arrays. Bodies load, store and convert `f16`, and compute in
+`f32`."""
 FUNCTIONS: Mapping[str, str] = {
     **{
         f"math.{name}": name
@@ -59,7 +60,10 @@ INFIX: Mapping[str, str] = {
     "arith.cmpi.ne": "!=",
 }
 """The ops that are written between their operands, with the operators of C."""
-CASTS = frozenset(f"arith.{name}" for name in ("index_cast", "extsi", "extui", "sitofp", "uitofp"))
+CASTS = frozenset(
+    f"arith.{name}"
+    for name in ("index_cast", "extsi", "extui", "sitofp", "uitofp", "extf", "truncf")
+)
 _OTHERS = frozenset(
     (
         *("arith.negf", "arith.maximumf", "arith.minimumf", "arith.minsi", "arith.maxsi"),

@@ -26,6 +26,8 @@ from typing import Literal, TypeAlias
 
 from tessella.support.sizes import Expr, Size
 
+FLOATS = ("f32", "f16")
+"""The types of floats."""
 INDEX = "i64"
 """The type of the values of indices in bodies."""
 GROUP_ID, ITEM_ID = "device.group", "device.item"
@@ -214,7 +216,7 @@ def number(value: Int) -> Expression:
 
 def constant(value: float, type: str) -> Number:
     """Return a constant of a type."""
-    return Number(float(value) if type == "f32" else int(value), type)
+    return Number(float(value) if type in FLOATS else int(value), type)
 
 
 def add(*terms: Int) -> Expression:

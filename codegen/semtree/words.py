@@ -30,6 +30,13 @@ class Words:
     """The type of a scalar, by element."""
     unsigned: Mapping[str, str]
     """The unsigned type of an integer, by element."""
+    load_half: str
+    """The load of an `f16` as a float, from the array ``name`` in memory of the qualifier
+    ``space``."""
+    store_half: str
+    """The store of a float as an `f16`."""
+    halves: str
+    """The functions that convert `f16`: ``to_half`` rounds a float to the nearest `f16`."""
     stored: Mapping[str, str] = field(default_factory=dict[str, str])
     """The type of an element in memory, where it is not that of a scalar."""
 
@@ -39,9 +46,10 @@ class Words:
 
     @property
     def prelude(self) -> str:
-        """The functions that kernels call: a maximum and a minimum that propagate NaN, and the
-        check of a coordinate."""
-        return _PRELUDE.format(f=self.function, long=self.types["i64"], word=self.spaces["global"])
+        """The functions that kernels call: a maximum and a minimum that propagate NaN, the check of
+        a coordinate, and the rounding to `f16`."""
+        long, word = self.types["i64"], self.spaces["global"]
+        return _PRELUDE.format(f=self.function, long=long, word=word) + self.halves
 
 
 _PRELUDE = """\
@@ -54,6 +62,29 @@ _PRELUDE = """\
 }}
 """
 
+_OPENCL_HALVES = """\
+float to_half(float a) {
+  ushort bits;
+  vstore_half_rte(a, 0, (__private half *)&bits);
+  return vload_half(0, (__private half *)&bits);
+}
+"""
+"""Every device has these functions; arithmetic on `half` would be an extension."""
+_CUDA_HALVES = """\
+static __device__ float of_half(unsigned short a) {
+  float b;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(b) : "h"(a));
+  return b;
+}
+static __device__ unsigned short as_half(float a) {
+  unsigned short b;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(b) : "f"(a));
+  return b;
+}
+static __device__ float to_half(float a) { return of_half(as_half(a)); }
+"""
+"""The header with these functions is not part of every installation of NVRTC."""
+
 OPENCL = Words(
     kernel="__kernel void",
     function="",
@@ -62,9 +93,12 @@ OPENCL = Words(
     barrier="barrier(CLK_LOCAL_MEM_FENCE)",
     nan="NAN",
     infinity="INFINITY",
-    types={"f32": "float", "bool": "int", "i32": "int", "i64": "long"},
+    types={"f32": "float", "f16": "float", "bool": "int", "i32": "int", "i64": "long"},
     unsigned={"bool": "uint", "i32": "uint", "i64": "ulong"},
-    stored={"bool": "uchar"},
+    load_half="vload_half({at}, ({space}half *){name})",
+    store_half="vstore_half_rte({value}, {at}, ({space}half *){name})",
+    halves=_OPENCL_HALVES,
+    stored={"bool": "uchar", "f16": "ushort"},
 )
 CUDA = Words(
     kernel='extern "C" __global__ void',
@@ -74,7 +108,10 @@ CUDA = Words(
     barrier="__syncthreads()",
     nan="__int_as_float(0x7fc00000)",
     infinity="__int_as_float(0x7f800000)",
-    types={"f32": "float", "bool": "int", "i32": "int", "i64": "long long"},
+    types={"f32": "float", "f16": "float", "bool": "int", "i32": "int", "i64": "long long"},
     unsigned={"bool": "unsigned int", "i32": "unsigned int", "i64": "unsigned long long"},
-    stored={"bool": "unsigned char"},
+    load_half="of_half({name}[{at}])",
+    store_half="{name}[{at}] = as_half({value})",
+    halves=_CUDA_HALVES,
+    stored={"bool": "unsigned char", "f16": "unsigned short"},
 )

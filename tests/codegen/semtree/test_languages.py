@@ -54,6 +54,8 @@ def _operands(op: str) -> tuple[str, ...]:
     if name in ("cmpi", "cmpf"):
         kind = {"cmpi": "i64", "cmpf": "f32"}[name]
         return kind, kind, "bool"
+    if name in ("extf", "truncf"):
+        return ("f16", "f32") if name == "extf" else ("f32", "f16")
     if op in CASTS:
         source = "bool" if name.startswith(("extu", "ui")) else "i32"
         return source, "f32" if name.endswith("fp") else "i64"
@@ -70,9 +72,11 @@ def every_op() -> Kernel:
     """Return a kernel with each op and each statement."""
     f, n = Memory("p0", "f32", "global"), Memory("p1", "i64", "global")
     b, shared = Memory("p2", "bool", "global"), Memory("shared", "f32", "local", 8)
+    h, halves = Memory("p3", "f16", "global"), Memory("halves", "f16", "local", 8)
     acc, i, size = Memory("acc", "bool", "private", 4), Name("i"), Name("s0")
     values: dict[str, Expression] = {
         "f32": f[0],
+        "f16": halves[0],
         "i64": n[0],
         "i32": i,
         "bool": Apply("arith.cmpi.slt", (i, size), "bool"),
@@ -82,21 +86,22 @@ def every_op() -> Kernel:
         *types, result = _operands(op)
         name = Name(f"v{number}", result)
         body.append(Declare(name, Apply(op, tuple(values[type] for type in types), result)))
-        memory = {"f32": f, "i64": n, "bool": b}.get(result)
+        memory = {"f32": f, "f16": h, "i64": n, "bool": b}.get(result)
         if memory is not None:
             body.append(Store(memory[number], name))
     floats = (float("inf"), float("-inf"), float("nan"), 0.1, -2.5)
-    body += [Store(f[1], constant(value, "f32")) for value in floats]
+    body += [Store(to[1], constant(value, to.element)) for to in (f, h) for value in floats]
     body += [Store(n[1], constant(value, "i64")) for value in (-(1 << 63), (1 << 63) - 1)]
     checked = Apply(CHECKED, (n[0], size), "i64")
     inner = (Store(acc[i], Number(1, "bool")), Store(b[checked], acc[i]))
     return Kernel(
         "k_every",
-        (f, n, b, WORD),
-        (shared,),
+        (f, n, b, h, WORD),
+        (shared, halves),
         (
             Declare(Name("group"), Apply(GROUP_ID, ()), changes=True),
             Store(shared[Apply(ITEM_ID, ())], f[0]),
+            Store(halves[Apply(ITEM_ID, ())], h[0]),
             Barrier(),
             Branch(Apply("arith.cmpi.sgt", (Name("group"), size), "bool"), (Return(),)),
             Reserve(acc),
