@@ -105,7 +105,7 @@ def strange(*shape: int) -> Operand:
     return Operand(shape, _strange)
 
 
-def fixed(values: float | Sequence[float], element: str = T) -> Operand:
+def fixed(values: float | Sequence[float] | Sequence[Sequence[float]], element: str = T) -> Operand:
     """An operand with these values."""
     array = np.asarray(values)
     return Operand(array.shape, lambda name, _, __: converted(array, DTYPES[name]), element)

@@ -324,7 +324,8 @@ class _Function:
             name = f"_Z{len(FUNCTIONS[op])}{FUNCTIONS[op]}{'f' * len(values)}"
             return self._call(name, kind, [(kind, each) for each in values])
         if op in _SELECTED:
-            return self._selected(op, *values, type)
+            a, b = values
+            return self._selected(op, a, b, type)
         if op == "arith.negf":
             return self._set(f"fneg {kind} {values[0]}")
         return self._set(f"{_INSTRUCTIONS[op]} {kind} {', '.join(values)}")

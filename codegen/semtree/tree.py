@@ -223,7 +223,7 @@ def add(*terms: Int) -> Expression:
     """Return a sum. Constants are added up and are the last term."""
     flat = [number(term) for term in terms]
     constant = sum(int(term.value) for term in flat if isinstance(term, Number))
-    others = [term for term in flat if not isinstance(term, Number)]
+    others: list[Expression] = [term for term in flat if not isinstance(term, Number)]
     if constant or not others:
         others.append(Number(constant))
     return reduce(lambda a, b: _integer("arith.addi", a, b), others)
@@ -259,7 +259,7 @@ def least(a: Expression, b: Int) -> Expression:
     return _integer("arith.minsi", a, number(b))
 
 
-def clamped(value: Expression, last: int) -> Expression:
+def clamped(value: Expression, last: Int) -> Expression:
     """Return the nearest value from 0 to ``last``."""
     return _integer("arith.maxsi", least(value, last), Number(0))
 

@@ -24,7 +24,7 @@ def copy_seconds(start: PlaceAttr, end: PlaceAttr, size: Size) -> float:
     """Return the seconds of a copy of ``size`` bytes between two places; 0 within the memory of the
     host."""
     if start.device == end.device and device(end.device.data).copies_itself:
-        return device(end.device.data).facts.kernel_seconds(0, 2 * size)
+        return device(end.device.data).facts.kernel_seconds(0, 2 * estimated(size))
     apart = [name for p in (start, end) if is_apart(name := p.device.data)]
     return sum(device(name).facts.copy_seconds(estimated(size)) for name in apart)
 

@@ -11,7 +11,7 @@ from tessella.kernels.registry import CPUS
 from tessella.passes.pick.candidates import AT_DEVICE, HOST, Candidate
 from tessella.support.logs import warning
 
-_TOLD: set[tuple[str, str, str]] = set()
+_TOLD: set[tuple[str, str, str | None]] = set()
 """The fallbacks that this process has warned of: the requested devices, the op, and the device that
 ran it."""
 

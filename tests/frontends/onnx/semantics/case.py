@@ -120,15 +120,6 @@ def difference(case: Case, found: Array, wanted: Array) -> str:
     return f"{wrong.sum()} of {wrong.size}, {list(at)}: {found[at]!r}, not {wanted[at]!r}"
 
 
-def same_bits(x: Array, y: Array) -> bool:
-    """Return whether two arrays have the same bits; each NaN counts as the same."""
-    if (x.dtype, x.shape) != (y.dtype, y.shape):
-        return False
-    nan = x != x, y != y
-    first, second = (np.where(nan[i], x.dtype.type(0), v).tobytes() for i, v in enumerate((x, y)))
-    return np.array_equal(*nan) and first == second
-
-
 def _wrong(case: Case, found: Array, wanted: Array) -> Array:
     if found.dtype.kind not in "fV" or "int" in found.dtype.name:
         return np.asarray(found != wanted)
