@@ -8,14 +8,14 @@ import numpy as np
 
 from tessella.dialects import nn
 from tessella.frontends.emitter import Value
+from tessella.frontends.heads import repeated_heads
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.loop_body import converted
 from tessella.frontends.onnx.model import DTYPES
 from tessella.frontends.onnx.registry import converts
 from tessella.frontends.onnx.tensors import element_name
-from tessella.support.decisions import decided_zero, known
+from tessella.support.decisions import known
 from tessella.support.errors import ShapeError
-from tessella.support.sizes import Size
 
 
 @converts("ai.onnx.preview.FlexAttention", 1, 1)
@@ -28,23 +28,11 @@ def flex_attention(call: Call) -> Value:
     if scale is None:
         scale = 1 / math.sqrt(known(q.shape[-1]))
     root = math.sqrt(scale)
-    k, v = (_repeated(x, q.shape[1]) for x in (k, v))
+    k, v = (repeated_heads(x, q.shape[1]) for x in (k, v))
     scores = (q * root).op(nn.MatmulOp, k * root, transpose_b=True)
     scores = _changed(call, "score_mod", scores.cast(_precision(call, q)))
     probabilities = _changed(call, "prob_mod", scores.op(nn.SoftmaxOp, axis=3))
     return (probabilities @ v.cast(probabilities.dtype)).cast(q.dtype)
-
-
-def _repeated(x: Value, heads: Size) -> Value:
-    """Emit the heads of keys or values, each repeated for the query heads that share it. Raises
-    ShapeError if the query heads are not a multiple of them."""
-    batch, own, *rest = x.shape
-    if own == heads:
-        return x
-    if not decided_zero(heads % own):
-        raise ShapeError("heads do not share keys evenly", found=f"{heads} by {own}")
-    groups = x.reshape((batch, own, 1, *rest)).expand((batch, own, heads // own, *rest))
-    return groups.reshape((batch, heads, *rest))
 
 
 def _precision(call: Call, q: Value) -> np.dtype[np.generic]:

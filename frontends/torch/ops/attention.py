@@ -6,6 +6,7 @@ import math
 
 from tessella.dialects import nn
 from tessella.frontends.emitter import Emitter, Value, where
+from tessella.frontends.heads import repeated_heads
 from tessella.frontends.torch.ops.creation import positions
 from tessella.frontends.torch.ops.reduction import logsumexp
 from tessella.frontends.torch.registry import aten, refuse
@@ -45,6 +46,7 @@ def attention(
     if dropout:
         raise refuse("dropout")
     factor = _factor(q, scale)
+    k, v = (repeated_heads(x, q.shape[1]) for x in (k, v))
     mask = None if attn_mask is None else attn_mask.cast(q.dtype)
     # a row whose scores are all -inf gives 0
     settings = {"causal": is_causal, "past": 0, "transposed_k": False, "nan_as_zero": True}
@@ -69,6 +71,8 @@ def attention_backward(
 ) -> tuple[Value, Value, Value]:
     if dropout:
         raise refuse("dropout")
+    if q.shape[1] != k.shape[1]:
+        raise refuse("the gradient of heads that share keys")
     factor = _factor(q, scale)
     scores = _scores(q, k, factor, attn_mask, is_causal)
     weights = (scores - logarithms.cast(q.dtype).reshape((*logarithms.shape, 1))).op(nn.ExpOp)

@@ -38,6 +38,26 @@ def test_open_dimensions_are_symbolic_within_their_constraints() -> None:
         model(torch.randn(10, 4))
 
 
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear"])
+def test_open_dimensions_are_resized_by_factors(mode: str) -> None:
+    module = torch.nn.Upsample(scale_factor=(2, 1.5), mode=mode)
+    image = torch.randn(1, 2, 5, 7)
+    model = tessella.compile(export(module, (image,), dynamic_shapes=({2: Dim("h", max=20)},)))
+    for height in (5, 13):
+        x = torch.randn(1, 2, height, 7)
+        same(model(x), module(x))
+
+
+def test_heads_share_keys() -> None:
+    class Shared(torch.nn.Module):
+        def forward(self, q: Any, k: Any) -> Any:
+            attention = torch.nn.functional.scaled_dot_product_attention
+            return attention(q, k, k, is_causal=True, enable_gqa=True)
+
+    q, k = torch.randn(2, 6, 5, 4), torch.randn(2, 3, 5, 4)
+    same(tessella.compile(export(Shared(), (q, k)))(q, k), Shared()(q, k))
+
+
 def test_an_artifact_runs_without_pytorch(tmp_path: Path) -> None:
     module, x = linear(), torch.randn(3, 4)
     model = tessella.compile(module, (x,))
