@@ -12,7 +12,7 @@ from tessella.codegen.semtree.kernel import kernel_tree
 from tessella.codegen.semtree.languages import LANGUAGES
 from tessella.codegen.semtree.printer import Printer
 from tessella.codegen.semtree.scalars import ELEMENTS, why_not_scalar
-from tessella.codegen.semtree.tree import WORD
+from tessella.codegen.semtree.tree import WORD, Kernel
 from tessella.dialects.elements import find_element
 from tessella.dialects.layout import ANY_LAYOUT
 from tessella.dialects.nn.core import shape_of
@@ -50,7 +50,10 @@ class OpenClEmitter(Emitter):
 
     def emit(self, kernel: KernelOp, facts: DeviceFacts) -> Source:
         """Return the text of a kernel of one group."""
-        tree = kernel_tree(kernel, self.printer.facts or facts)
+        return self.source(kernel_tree(kernel, self.printer.facts or facts))
+
+    def source(self, tree: Kernel) -> Source:
+        """Return the text of a kernel's tree."""
         text, checks, sizes = self.printer.text(tree), WORD in tree.tensors, (*tree.sizes.values(),)
         return Source(text, tree.name, (tree.groups,), (tree.items,), checks, sizes)
 

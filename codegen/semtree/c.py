@@ -153,6 +153,8 @@ class CPrinter(Printer):
         write = self.expression
         match statement:
             case Loop():
+                if statement.is_unrolled:
+                    yield "#pragma unroll"
                 yield from self._braces(self._head(statement), statement.body)
             case Guard(condition, body):
                 yield from self._braces(f"if ({write(condition)})", body)

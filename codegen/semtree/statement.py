@@ -254,11 +254,12 @@ class StatementTree:
         elements = [*self._elements()]
         made, values = self._body(self.op.combine.block, [x.name for x in elements], product)
         yield from (*elements, *made)
-        if product is not None:
-            operands = (*(values[value] for value in product.operands), to)
-            yield Store(to, Apply("math.fma", operands, self._type))
-        else:
-            yield Store(to, self._combined(to, values[self._yielded]))
+        if product is None:
+            found = values[self._yielded]
+        else:  # one expression: languages allow a device to fuse the product and the sum
+            operands = (*(values[value] for value in product.operands),)
+            found = Apply(product.name, operands, self._type)
+        yield Store(to, self._combined(to, found))
         if self._counts:
             yield Store(self._any[self._number], Number(1))
 

@@ -99,7 +99,8 @@ def _nested(statement: Nested) -> Iterator[str]:
     match statement:
         case Loop(index, first, end, step, body):
             steps = f" step {step}" if step != 1 else ""
-            yield f"for {index.type} {index.name} in {_text(first)} .. {_text(end)}{steps}:"
+            word = "unroll" if statement.is_unrolled else "for"
+            yield f"{word} {index.type} {index.name} in {_text(first)} .. {_text(end)}{steps}:"
             yield from _block(body)
         case Guard(condition, body):
             yield f"guard {_text(condition)}:"

@@ -129,6 +129,10 @@ class Store:
     value: Expression
 
 
+MOST_UNROLLED = 16
+"""The most iterations of a loop that is unrolled. Larger bodies outgrow caches of instructions."""
+
+
 @dataclass(frozen=True)
 class Loop:
     """A loop from ``first`` to ``end``, exclusive."""
@@ -138,6 +142,14 @@ class Loop:
     end: Expression
     step: int
     body: Block
+
+    @property
+    def is_unrolled(self) -> bool:
+        """True for few iterations of a known number: without the loop, accumulators that it indexes
+        are registers."""
+        if not (isinstance(self.first, Number) and isinstance(self.end, Number)):
+            return False
+        return self.end.value - self.first.value <= MOST_UNROLLED * self.step
 
 
 @dataclass(frozen=True)
