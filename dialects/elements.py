@@ -116,6 +116,12 @@ def part_of(type: Attribute) -> Attribute:
     return type.element_type if isinstance(type, ComplexType) else type
 
 
+def complex_of(type: Attribute) -> Attribute | None:
+    """Return the complex element type with parts of a type; None if there is none."""
+    made = (other for other in _BY_ATTRIBUTE if isinstance(other, ComplexType))
+    return next((other for other in made if other.element_type == type), None)
+
+
 def is_unsigned(type: Attribute) -> bool:
     """Return whether a type is an unsigned integer type."""
     found = find_element(type)

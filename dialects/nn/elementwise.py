@@ -14,7 +14,7 @@ from xdsl.ir import Operation, SSAValue, TypeAttribute
 from xdsl.irdl import base, irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Commutative, OpTrait, Pure
 
-from tessella.dialects.elements import element_of, part_of
+from tessella.dialects.elements import complex_of, element_of, part_of
 from tessella.dialects.nn.checks import (
     BOOL,
     check_float,
@@ -119,6 +119,17 @@ class BinaryOp(ElementwiseOp):
         check_same_element(self)
         check_number(self, self.lhs)
         return [tensor(tensor_type(self.lhs).element_type, self.shape())]
+
+
+class PartsOp(BinaryOp):
+    """An elementwise op from real and imaginary parts, of one float type, to complex numbers."""
+
+    def infer(self) -> Sequence[Tensor]:
+        [parts] = super().infer()
+        made = complex_of(parts.element_type)
+        if made is None:
+            raise ShapeError(f"{self.name} takes parts of f32 or f64", found=str(parts))
+        return [tensor(made, self.shape())]
 
 
 class CompareOp(BinaryOp):
@@ -228,6 +239,7 @@ _BASES: Mapping[Kind, type[ElementwiseOp]] = {
     "predicate": PredicateOp,
     "boolean": BooleanOp,
     "binary": BinaryOp,
+    "parts": PartsOp,
     "comparison": CompareOp,
     "logic": LogicalOp,
     "bits": BitsOp,
@@ -342,6 +354,7 @@ def _named(base: type[_Base], name: str) -> type[_Base]:
 AbsOp = _named(PartOp, "abs")
 RealOp = _named(PartOp, "real")
 ImagOp = _named(PartOp, "imag")
+ConjOp = _named(UnaryOp, "conj")
 NegOp = _named(UnaryOp, "neg")
 SignOp = _named(UnaryOp, "sign")
 ReluOp = _named(UnaryOp, "relu")
@@ -372,6 +385,7 @@ SubOp = _named(BinaryOp, "sub")
 MulOp = _named(BinaryOp, "mul")
 DivOp = _named(BinaryOp, "div")
 PowOp = _named(BinaryOp, "pow")
+ComplexOp = _named(PartsOp, "complex")
 MinOp = _named(BinaryOp, "min")
 MaxOp = _named(BinaryOp, "max")
 ModOp = _named(BinaryOp, "mod")

@@ -11,21 +11,15 @@ from tessella.driver.model.model import Model
 from tessella.driver.options import CheckedOptions, CompileOptions, make_options
 from tessella.frontends.programs import USUAL
 from tessella.frontends.torch.conversion import Node, is_tensor
+from tessella.frontends.torch.decompositions import decompositions
 from tessella.frontends.torch.library import library
 from tessella.frontends.torch.partition import Left, partition, tensors_into, unserved
-from tessella.frontends.torch.registry import find
 from tessella.frontends.torch.report import REPORTS, GraphReport
 from tessella.frontends.torch.source import Result, TorchSource
 from tessella.frontends.torch.tensors import array_of, tensor_of
 
 Graph = Any
 """A GraphModule of torch.fx."""
-
-
-def decompositions() -> Mapping[Any, Callable[..., Any]]:
-    """Return PyTorch's decompositions into its core ops, but those of ops that have a row."""
-    found = library("torch._decomp").core_aten_decompositions()
-    return {op: function for op, function in found.items() if find(str(op)) is None}
 
 
 def compile_graph(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tessella.frontends.torch.decompositions import export_decompositions
 from tessella.frontends.torch.library import library
 from tessella.frontends.torch.partition import unserved
-from tessella.frontends.torch.registry import find
 from tessella.frontends.torch.source import Result, TorchSource
 from tessella.support.errors import InvalidModelError, OptionError, Unsupported, UnsupportedError
 
@@ -43,7 +43,7 @@ def exported_source(exported: Exported) -> TorchSource:
     with warnings.catch_warnings():
         # PyTorch copies a program by a class that it deprecates
         warnings.simplefilter("ignore", FutureWarning)
-        plain = exported.run_decompositions(_decompositions())
+        plain = exported.run_decompositions(export_decompositions())
     module = plain.graph_module
     if left := unserved(module):
         raise UnsupportedError(
@@ -59,15 +59,6 @@ def exported_source(exported: Exported) -> TorchSource:
         {name: target for name, target, _ in _constants(plain) if target in written},
         plain.range_constraints,
     )
-
-
-def _decompositions() -> Mapping[Any, Any]:
-    """Return PyTorch's decompositions, but those of ops that have a row."""
-    found = library("torch.export").default_decompositions()
-    for op in [*found]:
-        if find(str(op)) is not None:
-            found.pop(op)
-    return found
 
 
 def _constants(exported: Exported) -> Iterator[tuple[str, str, Any]]:

@@ -1,7 +1,8 @@
 """Type promotion as in PyTorch: the operands of an op get one element type.
 
-Within the highest category (booleans, integers, floats), tensors with dimensions decide; if they
-are of a lower category, tensors without dimensions do, and then numbers.
+Within the highest category (booleans, integers, floats, complex numbers), tensors with dimensions
+decide; if they are of a lower category, tensors without dimensions do, and then numbers. Complex
+numbers have the precision of floats with dimensions.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tessella.runtime.elements import DTYPES, element_of
 from tessella.support.sizes import Expr, Size
 
 DType = np.dtype[Any]
-Operand = Value | Size | float
+Operand = Value | Size | complex
 """An operand of an elementwise op: a tensor, or a number, which may be a symbolic size."""
 
 DEFAULT = np.dtype(np.float32)
@@ -30,15 +31,30 @@ def _is_float(dtype: DType) -> bool:
     return element is not None and element.is_float
 
 
+def is_whole(x: Value) -> bool:
+    """Return whether the elements are integers or booleans."""
+    return x.dtype.kind in "biu"
+
+
 def _category(dtype: DType) -> int:
-    """Return 0 for booleans, 1 for integers and 2 for floats."""
+    """Return 0 for booleans, 1 for integers, 2 for floats and 3 for complex numbers."""
+    if dtype.kind == "c":
+        return 3
     return 2 if _is_float(dtype) else int(dtype != np.bool_)
 
 
-def _of_number(number: Size | float) -> DType:
+def _of_number(number: Size | complex) -> DType:
+    """Return the element type of a number."""
     if isinstance(number, bool):
         return np.dtype(np.bool_)
+    if isinstance(number, complex):
+        return complex_of(DEFAULT)
     return np.dtype(np.int64) if isinstance(number, int | Expr) else DEFAULT
+
+
+def complex_of(dtype: DType) -> DType:
+    """Return the complex type for parts of a float type."""
+    return np.dtype(np.complex128 if dtype.itemsize == 8 else np.complex64)
 
 
 def _common(a: DType, b: DType) -> DType:
@@ -46,7 +62,8 @@ def _common(a: DType, b: DType) -> DType:
     if a == b:
         return a
     if _category(a) != _category(b):
-        return max(a, b, key=_category)
+        low, high = sorted((a, b), key=_category)
+        return np.promote_types(low, high) if _category(low) == 2 else high
     if a.itemsize == b.itemsize == 2 and _is_float(a):
         return np.dtype(np.float32)  # f16 and bf16
     if DTYPES["bf16"] in (a, b):
@@ -58,13 +75,19 @@ def result_dtype(operands: Sequence[Operand]) -> DType:
     """Return the element type in which an op computes."""
     values = [x for x in operands if isinstance(x, Value)]
     levels: list[list[DType]] = [
-        [x.dtype for x in values if x.rank],
-        [x.dtype for x in values if not x.rank],
         [_of_number(x) for x in operands if not isinstance(x, Value)],
+        [x.dtype for x in values if not x.rank],
+        [x.dtype for x in values if x.rank],
     ]
-    found = [reduce(_common, level) for level in levels if level]
-    # the first of the highest category
-    return max(found, key=_category)
+    return reduce(_over, [reduce(_common, level) for level in levels if level])
+
+
+def _over(lower: DType, higher: DType) -> DType:
+    """Return the type of operands of which those of type ``higher`` have priority."""
+    if _category(higher) >= _category(lower):
+        return higher
+    # complex numbers take the precision of floats
+    return complex_of(higher) if _category(higher) == 2 else lower
 
 
 def lifted(emit: Emitter, operand: Operand, dtype: npt.DTypeLike) -> Value:
@@ -72,7 +95,9 @@ def lifted(emit: Emitter, operand: Operand, dtype: npt.DTypeLike) -> Value:
     if isinstance(operand, Value):
         return operand.cast(dtype)
     wide = np.dtype(dtype)
-    if isinstance(operand, float) and not _is_float(wide):
+    if isinstance(operand, complex):
+        return emit.splat(operand, (), wide)
+    if isinstance(operand, float) and _category(wide) < 2:
         operand = int(operand)
     return emit.scalar(operand, wide)
 
@@ -84,7 +109,7 @@ def promoted(emit: Emitter, *operands: Operand) -> list[Value]:
 
 
 def floating(emit: Emitter, *operands: Operand) -> list[Value]:
-    """Return the operands with elements of their common type, which is a float."""
+    """Return the operands with elements of their common type, which is a float or complex."""
     dtype = result_dtype(operands)
-    dtype = dtype if _is_float(dtype) else DEFAULT
+    dtype = dtype if _category(dtype) >= 2 else DEFAULT
     return [lifted(emit, each, dtype) for each in operands]

@@ -22,7 +22,7 @@ def dtype_of(dtype: Any) -> DType:
     except TypeError:
         found = None
     element = None if found is None else element_of(found)
-    if found is None or element is None or not element.is_native:
+    if found is None or element is None or not (element.is_native or element.is_complex):
         raise ShapeError("an element type that is not supported", found=name)
     return found
 

@@ -45,14 +45,15 @@ from tessella.support.size_functions import (
 Function = Callable[..., Any]
 
 Kind = Literal[
-    "unary", "float", "part", "predicate", "boolean", "bits", "binary", "comparison", "logic",
-    "bitwise", "quantize", "dequantize",
+    "unary", "float", "part", "predicate", "boolean", "bits", "binary", "parts", "comparison",
+    "logic", "bitwise", "quantize", "dequantize",
 ]  # fmt: skip
 """The element types of operands and result:
 
 - unary, binary: numbers of one type, which is the result's too
 - float: one float, computed in float64 and rounded once
 - part: one number, to the float type of its parts if it is complex, otherwise to its own type
+- parts: two floats of one type, to the complex type with these parts
 - predicate: one float to a boolean
 - comparison: two elements of one type to a boolean
 - boolean, logic: one boolean, two booleans
@@ -167,6 +168,14 @@ def _integer_power(lhs: Array, rhs: Array) -> Array:
     negative = rhs < 0
     power = np.power(lhs, np.where(negative, rhs % 2, rhs).astype(lhs.dtype))
     return np.where(negative & (np.abs(lhs) != 1), 0, power).astype(lhs.dtype)
+
+
+@primitive
+def of_parts(lhs: Array, rhs: Array) -> Array:
+    """Return the complex numbers with these real and imaginary parts."""
+    found = np.empty(np.broadcast_shapes(lhs.shape, rhs.shape), np.result_type(lhs, np.complex64))
+    found.real, found.imag = lhs, rhs
+    return found
 
 
 @primitive
@@ -387,6 +396,7 @@ _ROWS = (
         laws=["involution"],
     ),
     # two operands
+    Row("complex", "parts", "lhs + i * rhs", of_parts),
     Row(
         "add", "binary", "lhs + rhs", np.add, Onnx("Add", 1, 14), laws=["commutative", "additive"],
         neutral=-0.0, complex=True, sizes=operator.add,

@@ -179,6 +179,17 @@ def test_numbers_and_casts() -> None:
     assert ops.cast(np.array([0j, 1j]), to=np.bool_).tolist() == [False, True]
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_complex_numbers_of_parts(dtype: npt.DTypeLike) -> None:
+    real, imag = normal(4, 5).astype(dtype), np.array([1, np.inf, 0, np.nan, -0.0], dtype)
+    found = ops.complex(real, imag)
+    assert found.dtype == np.result_type(dtype, np.complex64)
+    np.testing.assert_array_equal(found.real, real)
+    np.testing.assert_array_equal(found.imag, np.broadcast_to(imag, real.shape))
+    with pytest.raises(ShapeError, match="takes parts of f32 or f64"):
+        ops.complex(np.arange(3), np.arange(3))
+
+
 def test_real_numbers_have_no_imaginary_parts() -> None:
     for x in (np.arange(-2, 3), normal(5), normal(5).astype(np.float16)):
         for name, expected in (("real", x), ("imag", np.zeros_like(x)), ("conj", x)):

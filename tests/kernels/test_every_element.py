@@ -32,10 +32,14 @@ ARCH = targets.native().arch
 WIDE_IN_NUMPY = {nn.NonMaxSuppressionOp}
 """Ops that there is no native code of in f64."""
 
+OF_COMPLEX = {nn.ComplexOp}
+"""Ops that there is no native code of, as their results are complex numbers."""
+
 
 @dataclass
 class Program:
-    """All examples of ops that take an element, each on inputs of its own: an output for each."""
+    """All examples of ops that take an element, each on inputs of its own: an output for each. Ops
+    with complex results are left out."""
 
     element: str
     inputs: dict[str, Array] = field(default_factory=dict[str, Array])
@@ -44,7 +48,7 @@ class Program:
     def __post_init__(self) -> None:
         self.cases = []
         for name, example in COMPUTING.items():
-            if example.takes(self.element):
+            if example.op not in OF_COMPLEX and example.takes(self.element):
                 arrays = enumerate(example.arrays(self.element))
                 operands = {f"{name}.{i}": array for i, array in arrays}
                 self.inputs |= operands

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tessella.frontends.torch.ops import (
     attention,
+    complex,
     creation,
     elementwise,
     indexing,
@@ -18,6 +19,7 @@ from tessella.frontends.torch.ops import (
 
 FAMILIES = (
     attention,
+    complex,
     creation,
     elementwise,
     indexing,

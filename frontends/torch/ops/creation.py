@@ -11,7 +11,7 @@ from tessella.dialects import nn
 from tessella.dialects.sizes import is_static
 from tessella.frontends.emitter import Array, DType, Emitter, Value
 from tessella.frontends.ranges import StridedIndices
-from tessella.frontends.torch.promote import DEFAULT, Operand, lifted
+from tessella.frontends.torch.promote import DEFAULT, Operand, lifted, result_dtype
 from tessella.frontends.torch.registry import aten, refuse
 from tessella.support.sizes import Size
 
@@ -27,17 +27,11 @@ def positions(emit: Emitter, count: Size) -> Value:
     return emit.emit(nn.IotaOp, count=count)[0]
 
 
-def _of(value: Operand) -> DType:
-    if isinstance(value, bool):
-        return np.dtype(np.bool_)
-    return DEFAULT if isinstance(value, float) else np.dtype(np.int64)
-
-
 @aten("full")
 def full(
     emit: Emitter, size: Sequence[Size], value: Operand, *, dtype: DType | None = None, **_: object
 ) -> Value:
-    return filled(emit, value, size, dtype or _of(value))
+    return filled(emit, value, size, dtype or result_dtype([value]))
 
 
 @aten("full_like")

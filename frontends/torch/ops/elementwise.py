@@ -12,6 +12,7 @@ from tessella.frontends.emitter import DType, Emitter, Value, where
 from tessella.frontends.torch.promote import (
     Operand,
     floating,
+    is_whole,
     lifted,
     promoted,
     result_dtype,
@@ -102,7 +103,7 @@ def _number(op: type[nn.NnOp]) -> Converter:
 
 def _rounding(op: type[nn.NnOp]) -> Converter:
     def convert(emit: Emitter, x: Value) -> Value:
-        return x.op(op) if x.is_float else x
+        return x if is_whole(x) else x.op(op)
 
     return convert
 
@@ -176,12 +177,12 @@ def bitwise_not(emit: Emitter, x: Value) -> Value:
 
 @aten("isnan")
 def isnan(emit: Emitter, x: Value) -> Value:
-    return x.op(nn.IsNanOp) if x.is_float else emit.splat(False, (), np.bool_).expand(x.shape)
+    return emit.splat(False, (), np.bool_).expand(x.shape) if is_whole(x) else x.op(nn.IsNanOp)
 
 
 @aten("isinf")
 def isinf(emit: Emitter, x: Value) -> Value:
-    return x.op(nn.IsInfOp) if x.is_float else emit.splat(False, (), np.bool_).expand(x.shape)
+    return emit.splat(False, (), np.bool_).expand(x.shape) if is_whole(x) else x.op(nn.IsInfOp)
 
 
 # ** arithmetic **
@@ -235,7 +236,7 @@ def floor_divided(a: Value, b: Value) -> Value:
 
 @aten("trunc")
 def trunc(emit: Emitter, x: Value) -> Value:
-    return where(x < 0, x.op(nn.CeilOp), x.op(nn.FloorOp)) if x.is_float else x
+    return x if is_whole(x) else where(x < 0, x.op(nn.CeilOp), x.op(nn.FloorOp))
 
 
 @aten("rsqrt")
@@ -263,6 +264,8 @@ def log1p(emit: Emitter, x: Value) -> Value:
 def expm1(emit: Emitter, x: Value) -> Value:
     # the quotient compensates for the rounding of e^x (Kahan)
     (wide,) = floating(emit, x)
+    if wide.is_complex:  # its logarithm has another imaginary part
+        raise refuse("expm1 of complex numbers")
     power = wide.op(nn.ExpOp)
     less = power - 1
     exact = less * (wide / power.op(nn.LogOp))
@@ -274,11 +277,11 @@ def expm1(emit: Emitter, x: Value) -> Value:
 def atan2(emit: Emitter, y: Operand, x: Operand) -> Value:
     above, right = floating(emit, y, x)
     angle = (above / right).op(nn.OPS["atan"])
-    negative = (above < 0) | (above.op(nn.ReciprocalOp) < 0)
+    negative = _is_negative(above)
     turned = angle + where(negative, above.like(-math.pi), math.pi)
     flat = where(negative, above.like(-0.0), 0.0)
     half = where(negative, above.like(-math.pi / 2), math.pi / 2)
-    is_left = (right < 0) | (right.equals(0) & (right.op(nn.ReciprocalOp) < 0))
+    is_left = _is_negative(right)
     of_zero = where(is_left, where(negative, above.like(-math.pi), math.pi), flat)
     infinite = above.op(nn.IsInfOp) & right.op(nn.IsInfOp)
     quarter = where(right < 0, above.like(3 * math.pi / 4), math.pi / 4)
@@ -287,6 +290,41 @@ def atan2(emit: Emitter, y: Operand, x: Operand) -> Value:
     found = where((right < 0) & ~above.equals(0), turned, found)
     found = where((right < 0) & above.equals(0), of_zero, found)
     return where(infinite, both, found)
+
+
+def _is_negative(x: Value) -> Value:
+    """Emit whether the sign bit is set, also of zeros."""
+    return (x < 0) | (x.equals(0) & (x.op(nn.ReciprocalOp) < 0))
+
+
+@aten("copysign.Tensor", "copysign.Scalar")
+def copysign(emit: Emitter, x: Operand, sign: Operand) -> Value:
+    number, other = floating(emit, x, sign)
+    size = abs(number)
+    return where(_is_negative(other), -size, size)
+
+
+def _of_numbers(op: type[nn.NnOp]) -> Converter:
+    def convert(emit: Emitter, a: Value, b: Value) -> Value:
+        left, right = promoted(emit, a, b)
+        found = left.op(op, right)
+        if not left.is_float:
+            return found
+        is_left, is_right = right.op(nn.IsNanOp), left.op(nn.IsNanOp)
+        return where(is_left, left, where(is_right, right, found))
+
+    return convert
+
+
+aten("fmax")(_of_numbers(nn.MaxOp))
+aten("fmin")(_of_numbers(nn.MinOp))
+
+
+@aten("ldexp.Tensor")
+def ldexp(emit: Emitter, x: Value, exponent: Value) -> Value:
+    (wide,) = floating(emit, exponent)
+    number, power = promoted(emit, x, wide.like(2.0) ** wide)
+    return number * power
 
 
 @aten("where.self")
@@ -399,10 +437,10 @@ def nan_to_num(
     posinf: float | None = None,
     neginf: float | None = None,
 ) -> Value:
-    if not x.is_float:
+    if is_whole(x):
         return x
-    if x.dtype.itemsize == 2:
-        raise refuse("nan_to_num of 16-bit floats")
+    if x.is_complex or x.dtype.itemsize == 2:
+        raise refuse("nan_to_num of this type", x.dtype)
     limits = np.finfo(x.dtype)
     high = float(limits.max) if posinf is None else posinf
     low = float(limits.min) if neginf is None else neginf

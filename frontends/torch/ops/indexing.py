@@ -11,9 +11,10 @@ from tessella.dialects import nn
 from tessella.dialects.nn.core import broadcast_shapes, normalise_axis
 from tessella.frontends.emitter import Emitter, Value, concat, where
 from tessella.frontends.torch.ops.creation import filled
+from tessella.frontends.torch.ops.elementwise import truth
 from tessella.frontends.torch.promote import Operand, lifted
 from tessella.frontends.torch.registry import aten, refuse
-from tessella.support.sizes import Size
+from tessella.support.sizes import Size, product
 
 
 def _indices(x: Value) -> Value:
@@ -110,6 +111,38 @@ def scatter_reduce(
             raise refuse("a maximum of integers that leaves out the elements themselves")
         x = _scattered(x, dim, index, _NEUTRAL[reduce])
     return _scattered(x, dim, index, source, REDUCTIONS[reduce])
+
+
+# ** by a mask **
+
+
+def _order(mask: Value) -> Value:
+    """Emit for each place of a flat mask the number of true elements before it, at least 0."""
+    total = mask.cast(np.int64).op(nn.CumsumOp, axis=0, exclusive=False, reverse=False)
+    return (total - 1).op(nn.MaxOp, total.like(0))
+
+
+@aten("masked_scatter")
+def masked_scatter(emit: Emitter, x: Value, mask: Value, source: Value) -> Value:
+    shape = broadcast_shapes([x.shape, mask.shape])
+    if 0 in (*shape, *source.shape):
+        return x.expand(shape)
+    wide = truth(mask).expand(shape)
+    given = source.cast(x.dtype).flat().gather(_order(wide.flat()), 0)
+    return where(wide, given.reshape(shape), x)
+
+
+@aten("masked_scatter_backward")
+def masked_scatter_backward(
+    emit: Emitter, grad: Value, mask: Value, sizes: Sequence[Size]
+) -> Value:
+    zeros = filled(emit, 0, (product(sizes),), grad.dtype)
+    if 0 in (*sizes, *grad.shape):
+        return zeros.reshape(sizes)
+    flat = truth(mask).expand(grad.shape).flat()
+    given = where(flat, grad.flat(), 0)
+    added = zeros.op(nn.ScatterElementsOp, _order(flat), given, axis=0, reduction="add")
+    return added.reshape(sizes)
 
 
 # ** several indices **

@@ -33,6 +33,14 @@ def addmm(
     return y if beta == 0 else y + _times(bias, beta)
 
 
+@aten("addbmm")
+def addbmm(
+    emit: Emitter, bias: Value, a: Value, b: Value, *, beta: Operand = 1, alpha: Operand = 1
+) -> Value:
+    y = _times(product(a, b).sum([0]), alpha)
+    return y if beta == 0 else y + _times(bias, beta)
+
+
 def _each(values: Sequence[int], rank: int) -> list[int]:
     """Return a setting for each spatial dimension: one number stands for all."""
     return [*values] * (rank if len(values) == 1 else 1)

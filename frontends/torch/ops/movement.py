@@ -242,9 +242,7 @@ def triu(emit: Emitter, x: Value, diagonal: int = 0) -> Value:
 
 @aten("diagonal")
 def diagonal(emit: Emitter, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
-    first, second = (normalise_axis(d, x.rank) for d in (dim1, dim2))
-    others = [d for d in range(x.rank) if d not in (first, second)]
-    x = x.transpose([*others, first, second])
+    x = x.transpose(_matrix_order(x.rank, dim1, dim2))
     rows, columns = x.shape[-2:]
     if not isinstance(rows, int) or not isinstance(columns, int):
         raise refuse("a diagonal of symbolic sizes", x.type)
@@ -282,12 +280,34 @@ def pixel_shuffle(emit: Emitter, x: Value, factor: int) -> Value:
     return parts.transpose(order).reshape((*batch, out, height * factor, width * factor))
 
 
-@aten("diag_embed", note="the last two dimensions")
+def _on_diagonal(x: Value, source: Value, offset: int) -> Value:
+    """Emit matrices with the elements of ``source`` on a diagonal."""
+    rows, columns = x.shape[-2:]
+    count = source.shape[-1]
+    more = (columns if offset < 0 else rows) - count
+    padded = source.pad([0] * source.rank, [0] * (source.rank - 1) + [more])
+    lines = (1, columns) if offset < 0 else (rows, 1)
+    return where(_distance(x.emitter, x).equals(offset), padded.reshape((*x.shape[:-2], *lines)), x)
+
+
+def _matrix_order(rank: int, dim1: int, dim2: int) -> list[int]:
+    """Return the order that puts two dimensions last."""
+    first, second = (normalise_axis(d, rank) for d in (dim1, dim2))
+    return [*(d for d in range(rank) if d not in (first, second)), first, second]
+
+
+@aten("diag_embed")
 def diag_embed(emit: Emitter, x: Value, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Value:
-    if offset or (dim1 % (x.rank + 1), dim2 % (x.rank + 1)) != (x.rank - 1, x.rank):
-        raise refuse("another diagonal than that of the last two dimensions")
-    size = x.shape[-1]
-    places = positions(emit, size)
-    is_on = places.reshape((size, 1)).equals(places.reshape((1, size)))
-    column = x.reshape((*x.shape, 1))
-    return where(is_on, column, filled(emit, 0, (), x.dtype))
+    size = x.shape[-1] + abs(offset)
+    zeros = filled(emit, 0, (*x.shape[:-1], size, size), x.dtype)
+    order = _matrix_order(x.rank + 1, dim1, dim2)
+    return _on_diagonal(zeros, x, offset).transpose([order.index(d) for d in range(len(order))])
+
+
+@aten("diagonal_scatter")
+def diagonal_scatter(
+    emit: Emitter, x: Value, source: Value, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Value:
+    order = _matrix_order(x.rank, dim1, dim2)
+    found = _on_diagonal(x.transpose(order), source.cast(x.dtype), offset)
+    return found.transpose([order.index(d) for d in range(x.rank)])

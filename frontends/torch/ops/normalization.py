@@ -59,7 +59,9 @@ def group_norm(
 ) -> tuple[Value, Value, Value]:
     scale = emit.splat(1, (), x.dtype).expand((channels,)) if weight is None else weight
     shift = emit.splat(0, (), x.dtype).expand((channels,)) if bias is None else bias
-    y = x.op(nn.GroupNormOp, scale.cast(x.dtype), shift.cast(x.dtype), groups=groups, epsilon=eps)
+    affine = scale.cast(x.dtype), shift.cast(x.dtype)
+    images = x if x.rank > 2 else x.reshape((*x.shape, 1))
+    y = images.op(nn.GroupNormOp, *affine, groups=groups, epsilon=eps).reshape(x.shape)
     rows = _wide(x).reshape((batch, groups, channels // groups * size))
     mean, variance = _moments(rows, [2])
     inverse = _inverse(variance, eps)

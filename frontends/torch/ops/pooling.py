@@ -11,7 +11,7 @@ from tessella.dialects import nn
 from tessella.frontends.emitter import Array, Emitter, Value
 from tessella.frontends.pool_places import MOST_POINTS, largest_places
 from tessella.frontends.torch.ops.creation import filled
-from tessella.frontends.torch.registry import aten, refuse
+from tessella.frontends.torch.registry import Converter, aten, refuse
 from tessella.support.decisions import known_all
 from tessella.support.sizes import product
 
@@ -88,14 +88,14 @@ def _placed(rank: int, grad: Value, x: Value, indices: Value) -> Value:
     return zeros.op(nn.ScatterElementsOp, at, given, axis=1, reduction="add").reshape(x.shape)
 
 
-@aten("max_pool2d_with_indices_backward")
+@aten("max_pool2d_with_indices_backward", "adaptive_max_pool2d_backward")
 def max_pool2d_backward(emit: Emitter, grad: Value, x: Value, *others: object) -> Value:
     indices = others[-1]
     assert isinstance(indices, Value)
     return _placed(2, grad, x, indices)
 
 
-@aten("max_pool3d_with_indices_backward")
+@aten("max_pool3d_with_indices_backward", "adaptive_max_pool3d_backward")
 def max_pool3d_backward(emit: Emitter, grad: Value, x: Value, *others: object) -> Value:
     indices = others[-1]
     assert isinstance(indices, Value)
@@ -115,8 +115,6 @@ def _avg_pool(
     sizes, pads = _each(kernel, rank), _each(padding, rank)
     steps = sizes if stride == [] or stride == () else _each(stride, rank)
     images = _batched(x, rank)
-    if divisor is not None and not (count_include_pad and not ceil_mode):
-        raise refuse("another divisor in this mode")
     y = images.op(
         nn.AvgPoolOp,
         kernel_shape=sizes,
@@ -124,10 +122,26 @@ def _avg_pool(
         pads=pads * 2,
         dilations=(1,) * rank,
         ceil_mode=ceil_mode,
-        count_include_pad=count_include_pad,
+        count_include_pad=count_include_pad or divisor is not None,
     )
-    scaled = y if divisor is None else y * (math.prod(sizes) / divisor)
-    return _as_given(x, scaled)
+    if divisor is not None:
+        y = y * y.like(_totals(images, y, sizes, steps, pads, ceil_mode) / divisor)
+    return _as_given(x, y)
+
+
+def _totals(
+    x: Value,
+    y: Value,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    ceil_mode: bool,
+) -> Array:
+    """Return the number of elements, with padding, that each window averages."""
+    if not ceil_mode:
+        return np.array(math.prod(kernel), np.float64)
+    sizes, windows = known_all(x.shape[2:]), known_all(y.shape[2:])
+    return _counts(sizes, windows, kernel, strides, pads, True)
 
 
 @aten("avg_pool1d")
@@ -227,35 +241,55 @@ def _weights(size: int, count: int, dtype: np.dtype[np.generic]) -> Array:
     return matrix.astype(dtype)
 
 
-def _matrices(x: Value, sizes: Sequence[int]) -> tuple[Value, Value]:
+def _along(x: Value, axis: int, matrix: Array) -> Value:
+    """Emit the products of a matrix with the rows along an axis."""
+    weights = x.emitter.constant(matrix)
+    if axis == x.rank - 1:
+        return x.op(nn.MatmulOp, weights, transpose_b=True)
+    before, after = x.shape[:axis], x.shape[axis + 1 :]
+    found = weights @ x.reshape((*before, x.shape[axis], product(after)))
+    return found.reshape((*before, matrix.shape[0], *after))
+
+
+def _adaptive(rank: int) -> Converter:
+    def convert(emit: Emitter, x: Value, sizes: Sequence[int]) -> Value:
+        axes = [*range(x.rank - rank, x.rank)]
+        if all(n == 1 for n in sizes):
+            return x.mean(axes, keepdims=True)
+        extents = known_all(x.shape[-rank:])
+        if 0 in sizes:
+            return filled(emit, 0, (*x.shape[:-rank], *sizes), x.dtype)
+        if not any(n % k for n, k in zip(extents, sizes, strict=True)):
+            kernel = [n // k for n, k in zip(extents, sizes, strict=True)]
+            return _avg_pool(rank, x, kernel, (), 0, False, True, None)
+        _check_type(x)
+        for axis, n, k in [*zip(axes, extents, sizes, strict=True)][::-1]:
+            x = _along(x, axis, _weights(n, k, x.dtype))
+        return x
+
+    return convert
+
+
+def _adaptive_backward(rank: int) -> Converter:
+    def convert(emit: Emitter, grad: Value, x: Value) -> Value:
+        sizes = known_all(grad.shape[-rank:])
+        if all(n == 1 for n in sizes):
+            count = emit.scalar(product(x.shape[-rank:]), np.int64).cast(grad.dtype)
+            return (grad / count).expand(x.shape)
+        _check_type(grad)
+        axes = range(x.rank - rank, x.rank)
+        for axis, n, k in [*zip(axes, known_all(x.shape[-rank:]), sizes, strict=True)][::-1]:
+            grad = _along(grad, axis, np.ascontiguousarray(_weights(n, k, grad.dtype).T))
+        return grad
+
+    return convert
+
+
+def _check_type(x: Value) -> None:
     if x.dtype.kind != "f":
         raise refuse("adaptive pooling of this type", x.dtype)
-    height, width = known_all(x.shape[-2:])
-    rows = x.emitter.constant(_weights(height, sizes[0], x.dtype))
-    return rows, x.emitter.constant(_weights(width, sizes[1], x.dtype))
 
 
-@aten("_adaptive_avg_pool2d")
-def adaptive_avg_pool2d(emit: Emitter, x: Value, sizes: Sequence[int]) -> Value:
-    axes = (x.rank - 2, x.rank - 1)
-    if [*sizes] == [1, 1]:
-        return x.mean(axes, keepdims=True)
-    height, width = known_all(x.shape[-2:])
-    if height % sizes[0] == width % sizes[1] == 0:
-        kernel = (height // sizes[0], width // sizes[1])
-        return _avg_pool(2, x, kernel, (), 0, False, True, None)
-    rows, columns = _matrices(x, sizes)
-    return rows @ x.op(nn.MatmulOp, columns, transpose_b=True)
-
-
-@aten("_adaptive_avg_pool2d_backward")
-def adaptive_avg_pool2d_backward(emit: Emitter, grad: Value, x: Value) -> Value:
-    sizes = known_all(grad.shape[-2:])
-    if sizes == (1, 1):
-        return (grad / emit.scalar(product(x.shape[-2:]), np.int64).cast(grad.dtype)).expand(
-            x.shape
-        )
-    height, width = known_all(x.shape[-2:])
-    rows = emit.constant(_weights(height, sizes[0], grad.dtype))
-    columns = emit.constant(_weights(width, sizes[1], grad.dtype))
-    return rows.transpose((1, 0)) @ (grad @ columns)
+for _rank in (2, 3):
+    aten(f"_adaptive_avg_pool{_rank}d")(_adaptive(_rank))
+    aten(f"_adaptive_avg_pool{_rank}d_backward")(_adaptive_backward(_rank))

@@ -10,10 +10,12 @@ import numpy as np
 from tessella.dialects import nn
 from tessella.dialects.nn.core import normalise_axis
 from tessella.frontends.emitter import DType, Emitter, Value, where
-from tessella.frontends.torch.ops.creation import filled
+from tessella.frontends.shapes import resolved_shape
+from tessella.frontends.torch.ops.creation import filled, positions
 from tessella.frontends.torch.ops.elementwise import cast, truth
-from tessella.frontends.torch.promote import DEFAULT, floating
-from tessella.frontends.torch.registry import aten, refuse
+from tessella.frontends.torch.promote import DEFAULT, floating, is_whole
+from tessella.frontends.torch.registry import Converter, aten, refuse
+from tessella.support.decisions import known
 from tessella.support.sizes import Size, product
 
 Dims = Sequence[int] | int | None
@@ -30,7 +32,7 @@ def _summed(x: Value, dtype: DType | None) -> Value:
     int64."""
     if dtype is not None:
         return cast(x.emitter, x, dtype)
-    return x if x.is_float else x.cast(np.int64)
+    return x.cast(np.int64) if is_whole(x) else x
 
 
 @aten("sum", "sum.dim_IntList")
@@ -112,7 +114,47 @@ def min_dim(emit: Emitter, x: Value, dim: int, keepdim: bool = False) -> tuple[V
     return amin(emit, x, dim, keepdim), argmin(emit, x, dim, keepdim)
 
 
+# ** distances **
+
+
+def _differences(a: Value, b: Value) -> Value:
+    """Emit the differences [.., rows of a, rows of b, columns]."""
+    *batch, rows, columns = a.shape
+    *others, count, _ = b.shape
+    return a.reshape((*batch, rows, 1, columns)) - b.reshape((*others, 1, count, columns))
+
+
+@aten("_cdist_forward")
+def cdist(emit: Emitter, a: Value, b: Value, p: float, mode: int | None) -> Value:
+    return vector_norm(emit, _differences(a, b), p, -1)
+
+
+@aten("_cdist_backward")
+def cdist_backward(
+    emit: Emitter, grad: Value, a: Value, b: Value, p: float, distances: Value
+) -> Value:
+    if p == 0:  # a number of elements
+        return filled(emit, 0, a.shape, a.dtype)
+    difference = _differences(a, b)
+    size, norm, given = abs(difference), _column(distances), _column(grad)
+    if p == math.inf:
+        share = where(size.equals(norm), 1.0, norm.like(0))
+    else:
+        share = size.like(1.0) if p == 1 else (size / norm) ** (p - 1)
+    part = where(size.equals(0) | norm.equals(0), 0, difference.op(nn.SignOp) * share * given)
+    return part.sum([part.rank - 2]).expand(a.shape)
+
+
+def _column(x: Value) -> Value:
+    return x.reshape((*x.shape, 1))
+
+
 # ** statistics **
+
+
+def _squared(x: Value) -> Value:
+    """Emit the squares of the absolute values."""
+    return (x * x.op(nn.ConjOp)).op(nn.RealOp) if x.is_complex else x * x
 
 
 @aten("var_mean.correction")
@@ -128,11 +170,13 @@ def var_mean(
     average = x.mean(axes, keepdims=True)
     centered = x - average
     count = product(x.shape[d] for d in axes)
-    squares = (centered * centered).sum(axes, keepdims=keepdim)
+    squares = _squared(centered).sum(axes, keepdims=keepdim)
     kept = (
         average if keepdim else average.reshape([n for d, n in enumerate(x.shape) if d not in axes])
     )
-    left = emit.scalar(count, np.int64).cast(x.dtype) - (1 if correction is None else correction)
+    left = emit.scalar(count, np.int64).cast(squares.dtype) - (
+        1 if correction is None else correction
+    )
     # without elements that count, the variance is NaN or infinite
     return squares / left.op(nn.MaxOp, left.like(0)), kept
 
@@ -217,6 +261,28 @@ def _cumulative(x: Value, op: type[nn.NnOp], dim: int) -> Value:
     return x.op(op, axis=normalise_axis(dim, x.rank), exclusive=False, reverse=False)
 
 
+def _extremes(op: type[nn.NnOp], keeps: type[nn.NnOp]) -> Converter:
+    def convert(emit: Emitter, x: Value, dim: int) -> tuple[Value, Value]:
+        index = np.dtype(np.int64)
+        if not x.rank:
+            return x, filled(emit, 0, (), index)
+        axis = normalise_axis(dim, x.rank)
+        found = _cumulative(x, op, axis)
+        column = [-1 if d == axis else 1 for d in range(x.rank)]
+        shape = resolved_shape((x.shape[axis],), column)
+        places = positions(emit, x.shape[axis]).reshape(shape).expand(x.shape)
+        is_new = x.equals(found)
+        if x.is_float:
+            is_new = is_new | x.op(nn.IsNanOp)
+        return found, _cumulative(where(is_new, places, 0), keeps, axis)
+
+    return convert
+
+
+aten("cummax")(_extremes(nn.CummaxOp, nn.CummaxOp))
+aten("cummin")(_extremes(nn.CumminOp, nn.CummaxOp))
+
+
 @aten("_softmax")
 def softmax(emit: Emitter, x: Value, dim: int, half_to_float: bool = False) -> Value:
     wide = x.cast(DEFAULT) if half_to_float else x
@@ -249,6 +315,36 @@ def topk(
         raise refuse("topk of a scalar")
     axis = normalise_axis(dim, x.rank)
     return emit.emit(nn.TopkOp, x, k=k, axis=axis, largest=largest)
+
+
+@aten("kthvalue")
+def kthvalue(
+    emit: Emitter, x: Value, k: int, dim: int = -1, keepdim: bool = False
+) -> tuple[Value, ...]:
+    if not x.rank:
+        return x, filled(emit, 0, (), np.dtype(np.int64))
+    axis = normalise_axis(dim, x.rank)
+    sorted = emit.emit(nn.TopkOp, x, k=k, axis=axis, largest=False)
+    kept = [n for d, n in enumerate(x.shape) if d != axis or keepdim]
+    shape = [1 if keepdim and d == axis else n for d, n in enumerate(kept)]
+    return tuple(each.part(axis, k - 1, 1).reshape(shape) for each in sorted)
+
+
+@aten("median.dim")
+def median_dim(emit: Emitter, x: Value, dim: int = -1, keepdim: bool = False) -> tuple[Value, ...]:
+    """Emit the lower median, which is NaN where an element is."""
+    count = known(x.shape[dim]) if x.rank else 1
+    values, places = kthvalue(emit, x, (count + 1) // 2, dim, keepdim)
+    if not x.is_float or not x.rank:
+        return values, places
+    is_nan = x.op(nn.IsNanOp)
+    has_nan, first = max_dim(emit, is_nan.cast(np.int64), dim, keepdim)
+    return where(truth(has_nan), math.nan, values), where(truth(has_nan), first, places)
+
+
+@aten("median")
+def median(emit: Emitter, x: Value) -> Value:
+    return median_dim(emit, x.flat(), 0)[0]
 
 
 @aten("sort", "sort.stable")
