@@ -148,7 +148,7 @@ class PlaceAttr(ParametrizedAttribute):
     @property
     def fields(self) -> Fields:
         """The values of the fields that the place names."""
-        return fields_in(self.named_fields)
+        return fields_in(self.named_fields) if self.named_fields.data else ()
 
     @property
     def with_defaults(self) -> PlaceAttr:
