@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from statistics import median
 from typing import Any
 
@@ -38,7 +39,7 @@ from tessella.driver.options import make_options
 from tessella.frontends.compile import open_source
 from tessella.lowering.emit_device_kernels import EmitDeviceKernelsPass
 from tessella.passes.emitter import emitter_of
-from tessella.passes.plaidml.model import OVER, Tile, TileStats
+from tessella.passes.plaidml.model import OVER, Tile
 from tessella.passes.plaidml.search import SearchResult
 from tessella.passes.tile_fuse_maps import TileFuseMapsPass
 from tessella.runtime.devices import Device, Memory, Source, device
@@ -94,13 +95,18 @@ class Problem:
     device: Device
     emitter: OpenClEmitter
 
-    def source(self, tile: Tile | None = None) -> Source:
-        """Return the kernel with a tile; by default, with the one that the search chooses."""
+    @cached_property
+    def found(self) -> SearchResult:
+        """The search for the tile."""
+        [statement] = self.kernel.statements
+        return search_tile(statement, self.device.facts)
 
-        def choose(found: SearchResult) -> TileStats:
-            return found.stats(found.chosen if tile is None else tile)
-
-        return self.emitter.source(kernel_tree(self.kernel, self.device.facts, choose))
+    def source(self, tile: Tile) -> Source:
+        """Return the kernel with a tile."""
+        stats = self.found.stats(tile)
+        return self.emitter.source(
+            kernel_tree(self.kernel, self.device.facts, lambda op, facts: stats)
+        )
 
     def launcher(self, source: Source) -> Callable[[], None]:
         """Return a function that launches a kernel and waits for it. Raises ValueError if its
@@ -157,8 +163,7 @@ def problem_of(text: str, name: str) -> Problem:
 def measure(case: str, name: str, others: int, repeat: int, seed: int) -> Figures:
     """Measure the chosen tile and ``others`` others, in turns."""
     problem = problem_of(CASES[case], name)
-    [statement] = problem.kernel.statements
-    found = search_tile(statement, problem.device.facts)
+    found = problem.found
     fitting = [tile for tile, score in found.scores.items() if score != OVER]
     rivals = [tile for tile in fitting if tile != found.chosen]
     drawn = random.Random(seed).sample(rivals, min(others, len(rivals)))

@@ -1,7 +1,7 @@
 """SPIR-V for OpenCL from LLVM IR.
 
-Each module is compiled in a process of its own, because LLVM's backend for SPIR-V keeps the numbers
-of a module's values in a static object: later modules may define a number twice
+Each module is compiled in a separate process. LLVM's backend for SPIR-V keeps the numbers of a
+module's values in a static object, so that later modules may define a number twice
 (https://github.com/llvm/llvm-project/issues/160613).
 """
 

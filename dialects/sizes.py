@@ -157,15 +157,19 @@ def opt_size_def(prop_name: str | None = None) -> Any:
     return opt_prop_def(SIZE, prop_name=prop_name)
 
 
+SIZES = base(DenseArrayBase[I64]) | base(ArrayAttr[IntAttr])
+"""The constraint of a property that lists sizes: 64-bit numbers, or dimensions with expressions
+among them."""
+
+
 def sizes_def() -> Any:
-    """Return the definition of an op's property that lists sizes: 64-bit numbers, or dimensions
-    with expressions among them."""
-    return prop_def(base(DenseArrayBase[I64]) | base(ArrayAttr[IntAttr]))
+    """Return the definition of an op's property that lists sizes."""
+    return prop_def(SIZES)
 
 
 def opt_sizes_def() -> Any:
     """Return the definition of an op's property that lists sizes and may be absent."""
-    return opt_prop_def(base(DenseArrayBase[I64]) | base(ArrayAttr[IntAttr]))
+    return opt_prop_def(SIZES)
 
 
 def size_attribute(size: Size) -> IntegerAttr[I64] | SizeAttr:

@@ -23,8 +23,8 @@ PATTERN = "nn.pattern"
 CONSUMED = "nn.consumed"
 """The attribute of an op that replaces others: the replaced ops, each as ``nn.erf@node``."""
 Gain = Literal["sure", "likely", "open"]
-"""Whether a rewrite's new ops cost less than the old ones: `sure` if they always do, `likely` if
-they do unless estimates clearly say otherwise, `open` if nothing is known."""
+"""How the cost of a rewrite's new ops compares with that of the old ones: `sure` if it is always
+lower, `likely` if it is lower unless estimates clearly say otherwise, `open` if it is unknown."""
 PROVENANCE = ("node", PATTERN, CONSUMED)
 """The attributes that record an op's origin, not its meaning."""
 

@@ -47,7 +47,7 @@ _LEVELS = ("||", "&&", "|", "^", "&", "== !=", "< <= > >=", "+ -", "* / %")
 """The operators of C between two operands, the weakest first."""
 _STRENGTH = {sign: i for i, signs in enumerate(_LEVELS) for sign in signs.split()}
 _CHOICE, _UNARY, _ATOM = -1, len(_LEVELS), len(_LEVELS) + 1
-"""How strongly a conditional expression, a unary operator and a name bind their operands."""
+"""The strengths of a conditional expression, a unary operator and a name."""
 _CALLS: Mapping[str, str] = {
     **FUNCTIONS,
     "arith.truncf": "to_half",

@@ -34,19 +34,19 @@ from tessella.codegen.semtree.tree import (
 )
 from tessella.dialects.elements import element_of
 from tessella.dialects.nn.core import shape_of
-from tessella.dialects.tile import ExtractOp, KernelOp
+from tessella.dialects.tile import ContractOp, ExtractOp, KernelOp
 from tessella.dialects.tile.flat import layout_of
 from tessella.passes.plaidml.model import TileStats
-from tessella.passes.plaidml.search import SearchResult
 from tessella.support.sizes import Size, total
 from tessella.targets.device_facts import DeviceFacts
 
-Choose = Callable[[SearchResult], TileStats]
+Choose = Callable[[ContractOp, DeviceFacts], TileStats]
 """A function that chooses the tile of a statement."""
 
 
-def searched(found: SearchResult) -> TileStats:
+def searched(op: ContractOp, facts: DeviceFacts) -> TileStats:
     """Return the tile that the search chooses."""
+    found = search_tile(op, facts)
     return found.stats(found.chosen)
 
 
@@ -55,7 +55,7 @@ def kernel_tree(kernel: KernelOp, facts: DeviceFacts, choose: Choose = searched)
     statements, sizes = kernel.statements, SizeArguments()
     for value in (*kernel.body.block.args, *kernel.returned.values):
         sizes(layout_of(value).size(shape_of(value)))  # a launch checks that addresses fit
-    plans = [plan(op, facts, choose(search_tile(op, facts))) for op in statements]
+    plans = [plan(op, facts, choose(op, facts)) for op in statements]
     tensors = _tensors(kernel)
     memories = dict(zip((*kernel.body.block.args, *kernel.returned.values), tensors, strict=False))
     memories.update({op.res: tensors[len(kernel.body.block.args)] for op in statements})

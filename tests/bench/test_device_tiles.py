@@ -24,4 +24,4 @@ def test_a_wrong_result_is_no_figure() -> None:
     problem = problem_of(CASES["reduction"], "opencl")
     wrong = replace(problem, wanted=np.negative(problem.wanted))
     with pytest.raises(ValueError, match="differs from NumPy's"):
-        wrong.launcher(wrong.source())
+        wrong.launcher(wrong.source(wrong.found.chosen))

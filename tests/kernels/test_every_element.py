@@ -38,8 +38,8 @@ OF_COMPLEX = {nn.ComplexOp}
 
 @dataclass
 class Program:
-    """All examples of ops that take an element, each on inputs of its own: an output for each. Ops
-    with complex results are left out."""
+    """A program of all examples of ops that take an element. Each has its own inputs and output.
+    Ops with complex results are left out."""
 
     element: str
     inputs: dict[str, Array] = field(default_factory=dict[str, Array])

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from xdsl.passes import ModulePass
 
+from tessella.codegen.semtree.languages import LANGUAGES
 from tessella.dialects.graph import Source
 from tessella.driver.build.build import StagedProgram, as_text, lower
 from tessella.driver.build.pipeline import pipeline
@@ -53,8 +54,6 @@ EPILOG = """\
   tessella compile model.onnx --to loops --time-passes -vv
 """
 
-_LANGUAGES = ("opencl", "cuda", "spirv", "semtree")
-"""The languages of the kernels of devices."""
 _KERNELS_OF = "opencl"
 """The device that these kernels are for, unless --places names another one."""
 
@@ -92,7 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--emit",
-        choices=("c", *_LANGUAGES),
+        choices=("c", *LANGUAGES),
         help="c: write an object file, which -o names, and a header for C; others: write the "
         "kernels at places on opencl in OpenCL C, CUDA C or SPIR-V, or as a tree for readers, to "
         "standard output or to -o",

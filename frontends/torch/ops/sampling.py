@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from tessella.dialects import nn
 from tessella.frontends.emitter import Emitter, Value
@@ -62,11 +63,9 @@ def _by_factors(convert: Converter) -> Converter:
     """Return the converter of an overload that takes a size or factors, each in one list, from that
     of the overload that takes both."""
 
-    def sized(
-        emit: Emitter, x: Value, size: Sequence[Size] | None, *rest: object
-    ) -> Value:  # the last argument is the list of factors
+    def sized(emit: Emitter, x: Value, size: Sequence[Size] | None, *rest: Any) -> Value:
         *modes, factors = rest
-        scales: Sequence[float] = factors or ()  # pyright: ignore[reportAssignmentType]
+        scales: Sequence[float] = factors or ()
         if size is None:
             size = [_scaled(old, scale) for old, scale in zip(x.shape[2:], scales, strict=True)]
         return convert(emit, x, size, *modes, *scales)

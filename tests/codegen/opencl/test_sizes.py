@@ -76,7 +76,7 @@ def test_one_kernel_serves_all_sizes(is_local: bool, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.skipif(not OPENCL.is_present(), reason="there is no OpenCL device")
 def test_sizes_without_range() -> None:
-    """A dimension of size 0 or 1 has a program of its own, in which the other one is symbolic."""
+    """A dimension of size 0 or 1 gets a specialised program, which keeps the other one symbolic."""
 
     def sums(sizes: Mapping[str, Size]) -> Graph:
         n = sizes.get("n", Symbol("n", 0, MOST).size)
