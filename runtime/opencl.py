@@ -33,6 +33,11 @@ _WHEEL = "libintelocl.so"
 """The file name of the driver in the package `intel-opencl-rt`."""
 
 BINARIES = Folder("binaries", 1 / 64)
+
+CACHED_BY_DRIVER = frozenset({"Portable Computing Language"})
+"""The platforms whose drivers cache binaries themselves. To return a binary, PoCL would compile
+each kernel once more, for groups of any size."""
+
 """Compiled programs, by their source, the device and its driver."""
 
 USUAL = DeviceFacts(
@@ -160,21 +165,26 @@ class OpenClDevice(Device):
         return self._cl.Kernel(self._program(source), source.entry), source.items
 
     def _program(self, source: Source) -> Any:
+        if self._device.platform.name in CACHED_BY_DRIVER:
+            return self._from_text(source)
         key = "\n".join((*self._made_by, source.text))
         binary = BINARIES.get(key)
         if binary is not None:
             with suppress(self._cl.Error):  # the driver may refuse a binary, such as a broken one
                 return self._compiled([self._device], [binary])
-        try:
-            program = self._compiled(source.text)
-        except self._cl.RuntimeError as error:
-            raise InternalError(
-                "the OpenCL compiler refuses a kernel", where=source.entry, found=str(error)
-            ) from error
+        program = self._from_text(source)
         [made] = program.get_info(self._cl.program_info.BINARIES)
         if made:
             BINARIES.put(key, made)
         return program
+
+    def _from_text(self, source: Source) -> Any:
+        try:
+            return self._compiled(source.text)
+        except self._cl.RuntimeError as error:
+            raise InternalError(
+                "the OpenCL compiler refuses a kernel", where=source.entry, found=str(error)
+            ) from error
 
     def _compiled(self, *program: Any) -> Any:
         with warnings.catch_warnings():

@@ -101,7 +101,8 @@ class CPrinter(Printer):
         long = self.words.types[tree.INDEX]
         parameters = [f"{kind}{x.name}_base, {long} {x.name}_at" for x, kind in pointers.items()]
         parameters += [f"{self.words.types[x.type]} {x.name}" for x in kernel.sizes]
-        yield f"{self.words.kernel} {kernel.name}({', '.join(parameters)}) {{"
+        head = self.words.kernel.format(items=kernel.items)
+        yield f"{head} {kernel.name}({', '.join(parameters)}) {{"
         for each, kind in pointers.items():
             bytes_ = f"({self.words.spaces['global']}char *){each.name}_base + {each.name}_at"
             yield f"{_INDENT}{kind}{each.name} = ({kind.strip()})({bytes_});"

@@ -141,7 +141,8 @@ class _Function:
         ]
         parameters = [f"ptr addrspace(1) %{x.name}_base, i64 %{x.name}_at" for x in kernel.tensors]
         parameters += [f"{_TYPES[x.type]} %{x.name}" for x in kernel.sizes]
-        head = f"define spir_kernel void @{kernel.name}({', '.join(parameters)}) {{"
+        group = f"!reqd_work_group_size !{{i32 {kernel.items}, i32 1, i32 1}}"
+        head = f"define spir_kernel void @{kernel.name}({', '.join(parameters)}) {group} {{"
         body = [f"  {line}" for line in (*self.reserved, *self.lines, "ret void")]
         return "\n".join([_HEADER, *self.declared, *arrays, head, *body, "}", ""])
 

@@ -16,7 +16,8 @@ class Words:
     """The words of a dialect of C."""
 
     kernel: str
-    """The qualifiers and the result of a kernel."""
+    """The qualifiers and the result of a kernel; `{items}` is the size of its work-groups, the only
+    one for which the driver has to generate code."""
     function: str
     """The qualifiers of a function that kernels call."""
     spaces: Mapping[str, str]
@@ -86,7 +87,7 @@ static __device__ float to_half(float a) { return of_half(as_half(a)); }
 """The header with these functions is not part of every installation of NVRTC."""
 
 OPENCL = Words(
-    kernel="__kernel void",
+    kernel="__kernel void __attribute__((reqd_work_group_size({items}, 1, 1)))",
     function="",
     spaces={"global": "__global ", "local": "__local ", "private": ""},
     ids={tree.GROUP_ID: "get_group_id(0)", tree.ITEM_ID: "get_local_id(0)"},
@@ -101,7 +102,7 @@ OPENCL = Words(
     stored={"bool": "uchar", "f16": "ushort"},
 )
 CUDA = Words(
-    kernel='extern "C" __global__ void',
+    kernel='extern "C" __global__ void __launch_bounds__({items})',
     function="static __device__ ",
     spaces={"global": "", "local": "__shared__ ", "private": ""},
     ids={tree.GROUP_ID: "blockIdx.x", tree.ITEM_ID: "threadIdx.x"},

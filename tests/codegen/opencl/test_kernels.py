@@ -15,6 +15,7 @@ import tessella
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
 from tessella.dialects.interpret import interpret
+from tessella.runtime import opencl
 from tessella.runtime.device_steps import CopyStep, DeviceStep
 from tessella.runtime.devices import Memory, Source
 from tessella.runtime.opencl import BINARIES, OPENCL, OpenClDevice
@@ -194,6 +195,7 @@ def test_the_pick_stays_on_a_cpu() -> None:
 
 def test_binaries_are_cached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A binary is read by its source; a broken one is compiled again."""
+    monkeypatch.setattr(opencl, "CACHED_BY_DRIVER", frozenset[str]())
     monkeypatch.setenv("TESSELLA_CACHE", str(tmp_path))
     compiled: list[str] = []
 

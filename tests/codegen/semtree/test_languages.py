@@ -4,6 +4,7 @@ installed."""
 from __future__ import annotations
 
 import ctypes
+import re
 import shutil
 import subprocess
 import sys
@@ -185,6 +186,19 @@ def test_every_op_in_spirv(tmp_path: Path) -> None:
 @pytest.mark.skipif(not OPENCL.is_present(), reason="there is no OpenCL device")
 def test_every_op_in_opencl() -> None:
     OPENCL.build(Source(LANGUAGES["opencl"].text(every_op()), "k_every", (2,), (8,)))
+
+
+@pytest.mark.parametrize(
+    "language, size",
+    [
+        ("opencl", rb"void __attribute__\(\(reqd_work_group_size\((\d+), 1, 1\)\)\) (k_\w+)"),
+        ("cuda", rb"void __launch_bounds__\((\d+)\) (k_\w+)"),
+    ],
+)
+def test_a_kernel_states_the_size_of_its_groups(language: str, size: bytes) -> None:
+    tree = rb"kernel (k_\w+).*?groups of (\d+) work-items"
+    wanted = dict(re.findall(tree, written("image", "semtree"), re.DOTALL))
+    assert {name: n for n, name in re.findall(size, written("image", language))} == wanted
 
 
 def test_every_language_has_the_same_kernels(local_memory: None) -> None:
