@@ -291,7 +291,7 @@ class Value:
 
     def transpose(self, perm: Sequence[int]) -> Value:
         """Emit a transpose: dimension ``perm[i]`` becomes dimension ``i``."""
-        same = list(perm) == list(range(len(perm)))
+        same = list(perm) == list(range(self.rank))
         return self if same else self.op(nn.TransposeOp, perm=tuple(perm))
 
     def expand(self, shape: Sequence[Size]) -> Value:
