@@ -13,6 +13,7 @@ import numpy.typing as npt
 from tessella.frontends.session.refused import check_device, refused
 from tessella.runtime.elements import as_own, dtype_name, dtype_named, element_of, public
 from tessella.runtime.signature import ValueInfo
+from tessella.runtime.sparse import check_dense
 from tessella.support.elements import ELEMENTS
 from tessella.support.errors import InputError
 
@@ -69,6 +70,7 @@ class OrtValue:
             If the device is not the CPU.
         """
         check_device(device_type, "ortvalue_from_numpy")
+        check_dense(numpy_obj)
         array = as_own(np.asarray(numpy_obj))
         if element_of(array.dtype) is None:
             raise InputError("a value has elements that are no numbers", found=str(array.dtype))
