@@ -84,6 +84,8 @@ class Emitter:
         type = tensor(element_type(dtype), shape)
         if element_of(type).is_complex:
             return self.constant(np.asarray(value, dtype)).expand(shape)
+        if not element_of(type).is_real:
+            raise ShapeError("a number is no string", expected="a dtype of numbers", found="string")
         number = cast(float, value)
         _check_fits(number, np.dtype(dtype))
         return self.append(nn.SplatOp(number, type))[0]
