@@ -230,6 +230,12 @@ def _plugged() -> Mapping[str, Order]:
         order: Any = plugin.load()
         if plugin.name in (*LAYOUT_NAMES, *found) or _block_of(plugin.name) is not None:
             raise plugin.error(f"the layout {plugin.name!r} already exists")
+        if plugin.name in SPARSE:
+            raise plugin.error(
+                f"the layout {plugin.name!r} has the name of a sparse one",
+                expected="a name that other libraries do not give to sparse arrays",
+                found=repr(plugin.name),
+            )
         if not re.fullmatch(r"[A-Za-z_]\w*", plugin.name):
             raise plugin.error("invalid name of a layout", expected="letters, digits, underscores")
         with blamed(plugin, f"the layout {plugin.name!r}"):

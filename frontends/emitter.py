@@ -84,6 +84,8 @@ class Emitter:
         type = tensor(element_type(dtype), shape)
         if element_of(type).is_complex:
             return self.constant(np.asarray(value, dtype)).expand(shape)
+        if not element_of(type).is_real:
+            raise ShapeError("a number is no string", expected="a dtype of numbers", found="string")
         number = cast(float, value)
         _check_fits(number, np.dtype(dtype))
         return self.append(nn.SplatOp(number, type))[0]
@@ -291,7 +293,7 @@ class Value:
 
     def transpose(self, perm: Sequence[int]) -> Value:
         """Emit a transpose: dimension ``perm[i]`` becomes dimension ``i``."""
-        same = list(perm) == list(range(len(perm)))
+        same = list(perm) == list(range(self.rank))
         return self if same else self.op(nn.TransposeOp, perm=tuple(perm))
 
     def expand(self, shape: Sequence[Size]) -> Value:

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 
 from tessella.support.errors import ExecutionError
 
+FED = "check the indices, lengths, thresholds and regions that are fed to the node"
+"""The hint of such an error."""
+
 
 def out_of_range(nodes: Sequence[str]) -> ExecutionError:
     """Return the error of a kernel that computes these nodes."""
     return ExecutionError(
         "an index is out of range",
         where=f"node {', '.join(map(repr, nodes)) or 'unknown'}",
-        hint="check the indices, lengths, thresholds and regions that are fed to the node",
+        hint=FED,
     )

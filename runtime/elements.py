@@ -19,6 +19,7 @@ import numpy.typing as npt
 from tessella.runtime import texts
 from tessella.runtime.texts import STRING
 from tessella.support.elements import ELEMENTS, Element
+from tessella.support.errors import InputError
 
 Array = npt.NDArray[Any]
 DType = np.dtype[Any]
@@ -45,6 +46,24 @@ def element_of(dtype: npt.DTypeLike) -> Element | None:
     if found is None and own.type.__module__ == "ml_dtypes":
         return _FOREIGN.get(own.name)
     return found
+
+
+def as_dtype(dtype: npt.DTypeLike) -> DType:
+    """Return the dtype that a caller names, in any way that NumPy knows. Raises InputError for one
+    that is no dtype, or whose elements tessella does not have."""
+    try:
+        found: DType = np.dtype(dtype)
+    except (TypeError, ValueError) as error:
+        found_text = f"{dtype!r} ({error})"
+    else:
+        if element_of(found) is not None:
+            return found
+        found_text = str(found)
+    raise InputError(
+        "this is not a dtype of arrays",
+        expected=f"one of {', '.join(map(dtype_name, DTYPES.values()))}",
+        found=found_text,
+    )
 
 
 def tagged(array: Array) -> Array:

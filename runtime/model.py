@@ -28,6 +28,7 @@ from tessella.runtime.profiler import ProfiledProgram, profile, traced
 from tessella.runtime.program import Program
 from tessella.runtime.rest import Runner
 from tessella.runtime.signature import ValueInfo, fits
+from tessella.runtime.sparse import check_dense
 from tessella.runtime.values import as_public
 from tessella.support.errors import InputError
 from tessella.support.memory import give_back
@@ -148,6 +149,8 @@ class _Passed:
 
 
 def _asarray(value: npt.ArrayLike, name: str, expected: str | None = None) -> Array:
+    if not isinstance(value, np.ndarray):
+        check_dense(value, f"input {name!r}")
     try:
         return as_own(np.asarray(value))
     except (ValueError, TypeError) as error:

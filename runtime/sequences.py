@@ -84,7 +84,11 @@ def part_sizes(size: int, sizes: Array) -> Sequence[int]:
     sizes that do not fit."""
     listed: list[int] = sizes.reshape(-1).tolist()
     if any(part < (1 if sizes.ndim == 0 else 0) for part in listed):
-        raise ShapeError("sizes of parts are not positive", found=str(listed))
+        raise ShapeError(
+            "sizes of parts are not positive",
+            expected=">= 1 for one size of all parts, >= 0 for a list",
+            found=str(listed),
+        )
     if sizes.ndim == 0:
         listed = [min(listed[0], size - start) for start in range(0, size, listed[0])]
     if sum(listed) != size:

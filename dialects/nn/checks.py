@@ -107,7 +107,9 @@ def check_axes(op: NnOp, axes: Sequence[int], rank: int) -> None:
             f"{op.name}: an axis is out of range", expected=f"in [0, {rank})", found=str(list(axes))
         )
     if len(set(axes)) != len(axes):
-        raise ShapeError(f"{op.name}: an axis is given twice", found=str(list(axes)))
+        raise ShapeError(
+            f"{op.name}: an axis is given twice", expected="distinct axes", found=str(list(axes))
+        )
 
 
 def check_length(op: NnOp, name: str, values: Sequence[object], length: int) -> None:

@@ -175,5 +175,9 @@ def _of_regions(op: RoiAlignOp | MaxRoiPoolOp) -> Tensor:
     count = shape_of(op.batches)[0]
     check_shape(op, op.rois, (count, 4))
     if len(shape) != 4 or not all(decided(extent >= 1) for extent in shape[2:]):
-        raise ShapeError(f"{op.name}: expected images", found=str(op.x.type))
+        raise ShapeError(
+            f"{op.name} takes images",
+            expected="[n, channels, height, width], not empty",
+            found=str(op.x.type),
+        )
     return tensor(tensor_type(op.x).element_type, (count, shape[1], *sizes))

@@ -96,6 +96,7 @@ def window_too_large(
     """Return the error for a window that is larger than the padded input."""
     return ShapeError(
         "a window is larger than the padded input",
+        expected="a window that fits at one position at least",
         found=f"size {size}, kernel {kernel}, dilation {dilation}, pads {before}, {after}",
     )
 
@@ -117,10 +118,17 @@ def transposed_extent(
             found=f"size {size}, kernel {kernel}, stride {stride}, dilation {dilation}, "
             f"pads {before}, {after}, output pad {output_pad}",
         )
+    if output_pad >= max(stride, dilation):
+        raise ShapeError(
+            "the output padding of a transposed convolution is too large",
+            expected=f"less than the stride or the dilation, {max(stride, dilation)}",
+            found=str(output_pad),
+        )
     extent = (size - 1) * stride + (kernel - 1) * dilation + 1 + output_pad - before - after
     if decided(extent < 0):
         raise ShapeError(
             "the padding is larger than a transposed convolution's result",
+            expected="padding that leaves a size >= 0",
             found=f"size {size}, kernel {kernel}, stride {stride}, pads {before}, {after}",
         )
     return extent
@@ -426,6 +434,14 @@ def _check_channels(op: ConvOp | ConvTransposeOp, fit: bool, channels: Size) -> 
     match, and the bias, if any, has one element for each of the result's ``channels``."""
     if not fit:
         x, w, groups = shape_of(op.x), shape_of(op.w), to_python(op.groups)
-        raise ShapeError(f"{op.name}: channels do not fit", found=f"x {x}, w {w}, groups {groups}")
+        raise ShapeError(
+            f"{op.name}: channels do not fit",
+            expected="positive groups that divide the channels of x and w",
+            found=f"x {x}, w {w}, groups {groups}",
+        )
     if op.b is not None and shapes_differ(shape_of(op.b), (channels,)):
-        raise ShapeError(f"{op.name}: expected a bias of {channels} elements", found=str(op.b.type))
+        raise ShapeError(
+            f"{op.name}: the bias does not fit",
+            expected=f"{channels} elements, one for each channel",
+            found=str(op.b.type),
+        )

@@ -266,7 +266,9 @@ class PadOp(MovementOp):
             more and decided_zero(size) for size, more in zip(shape, padding, strict=True)
         ):
             raise ShapeError(
-                f"nn.pad: nothing to pad with in mode {settings['mode']!r}", found=str(self.x.type)
+                f"nn.pad: nothing to pad with in mode {settings['mode']!r}",
+                expected="elements, or the mode 'constant'",
+                found=str(self.x.type),
             )
         return self.result([a + b for a, b in zip(shape, padding, strict=True)])
 
@@ -384,7 +386,11 @@ class ResizeOp(MovementOp):
         check_length(self, "scales", scales, len(shape))
         check_least(self, "sizes", sizes, 0)
         if not all(math.isfinite(scale) and scale > 0 for scale in scales):
-            raise ShapeError("nn.resize: a scale is not positive", found=str(list(scales)))
+            raise ShapeError(
+                "nn.resize: a scale is not positive",
+                expected="finite, > 0",
+                found=str(list(scales)),
+            )
         resized = [(n, m) for n, m in zip(sizes, shape, strict=True) if n != m]
         if any(not at_most(size, 0) and decided_zero(extent) for size, extent in resized):
             raise ShapeError("nn.resize: nothing to read from", found=str(self.x.type))

@@ -128,7 +128,9 @@ class ArgOp(NnOp):
         check_axes(self, [axis], len(shape))
         if not differs(shape[axis], 0):
             raise ShapeError(
-                f"{self.name}: there are no elements along axis {axis}", found=str(shape)
+                f"{self.name}: there are no elements along axis {axis}",
+                expected="at least one",
+                found=str(shape),
             )
         return [tensor(i64, reduced_shape(shape, [axis], settings["keepdims"]))]
 

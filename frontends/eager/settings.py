@@ -30,6 +30,7 @@ from tessella.dialects.nn.core import (
     normalise_axis,
     to_attribute,
 )
+from tessella.runtime.elements import as_own, dtype_name, dtype_named
 from tessella.support.errors import InternalError, OptionError, ShapeError
 from tessella.support.names import did_you_mean
 
@@ -71,7 +72,11 @@ def _floats(value: Any) -> tuple[float, ...]:
 def _dtype(value: Any) -> str:
     dtype = np.dtype(value)
     element_type(dtype)  # raises for other dtypes, whose names are ambiguous
-    return dtype.name
+    return dtype_name(as_own(np.empty(0, dtype)).dtype)
+
+
+def _element_type(name: str) -> Attribute:
+    return element_type(dtype_named(name))
 
 
 @dataclass(frozen=True)
@@ -94,7 +99,7 @@ _KINDS = (
     SettingKind(tuple[float, ...], DenseArrayBase.from_list(f64, []), _floats),
     SettingKind(tuple[int, ...], DenseArrayBase.from_list(i64, []), _ints),
     SettingKind(str, StringAttr(""), _str),
-    SettingKind(np.dtype, f32, _dtype, element_type),
+    SettingKind(np.dtype, f32, _dtype, _element_type),
 )
 """The kinds of settings. A property has the first kind whose sample attribute satisfies the
 property's constraint."""

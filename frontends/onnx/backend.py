@@ -24,6 +24,7 @@ from tessella.frontends.onnx.tensors import element_code
 from tessella.frontends.onnx.unsupported import check
 from tessella.runtime.elements import as_own, public
 from tessella.runtime.model import CallableModel
+from tessella.runtime.sparse import check_dense
 from tessella.runtime.texts import STRING
 from tessella.runtime.values import Value
 from tessella.support.errors import InputError, OptionError
@@ -194,6 +195,7 @@ def _type_of(value: Any) -> onnx.TypeProto:
         return helper.make_sequence_type_proto(
             helper.make_tensor_type_proto(element_code(as_own(element).dtype), None)
         )
+    check_dense(value)
     array = as_own(np.asarray(value))
     return helper.make_tensor_type_proto(element_code(array.dtype), array.shape)
 

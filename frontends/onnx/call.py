@@ -9,8 +9,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tessella.dialects import nn
+from tessella.dialects.nn.evaluate_sizes import holds_sizes
 from tessella.dialects.sizes import is_static
-from tessella.frontends.emitter import Value
+from tessella.frontends.emitter import Value, where
 from tessella.frontends.onnx.build import (
     Array,
     Builder,
@@ -82,7 +83,10 @@ class Call:
         value = self.optional(index)
         if value is None:
             raise InvalidModelError(
-                f"input {index} is left out, but not optional", where=self.node.where
+                f"input {index} is left out, but not optional",
+                where=self.node.where,
+                expected=f"a value as input {index}",
+                found="none",
             )
         return value
 
@@ -167,7 +171,9 @@ class Call:
         is 0 or 1."""
         value = self.integer(name, int(default))
         if value not in (0, 1):
-            raise InvalidModelError(f"attribute {name!r} is neither 0 nor 1", found=str(value))
+            raise InvalidModelError(
+                f"attribute {name!r} is not a boolean", expected="0 or 1", found=str(value)
+            )
         return bool(value)
 
     def meaningless(self, *names: str) -> None:
@@ -254,7 +260,9 @@ class Call:
         ShapeError for more elements."""
         array = self.static(index, what)
         if array.size != 1:
-            raise ShapeError(f"{what} must be one number", found=f"{array.size} elements")
+            raise ShapeError(
+                f"{what} is not a single number", expected="1 element", found=f"{array.size}"
+            )
         return widened(array).reshape(-1).tolist()[0]
 
     def static_number(self, index: int, what: str) -> int | float:
@@ -309,6 +317,24 @@ class Call:
         """Return the attribute ``axis`` as a nonnegative dimension of ``value``. Raises ShapeError
         if it is out of range."""
         return front_axis(self.integer("axis", default), value.rank)
+
+    def checked(self, value: Value, low: Size, high: Size, what: str) -> Value:
+        """Return a value of rank 1, after a check that its elements are in [low, high].
+
+        For a computed value, a gather makes the check: it reads out of range where an element is.
+        Raises InvalidModelError for an element that is known at import.
+        """
+        known = self.build.static(value)
+        if known is None or holds_sizes(known) or not is_static([low, high]):
+            is_inside = (value >= low) & (value <= high)
+            count = value.shape[0]
+            return value.gather(where(is_inside, self.positions(count, 0, 1), count), 0)
+        wrong = known[~((known >= low) & (known <= high))]
+        if wrong.size:
+            raise InvalidModelError(
+                f"{what} is out of range", expected=f"in [{low}, {high}]", found=str(wrong[0])
+            )
+        return value
 
     def check_ranks(self, *ranks: int) -> None:
         """Raise ShapeError unless the present operands have these ranks, in order."""

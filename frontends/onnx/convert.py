@@ -15,7 +15,7 @@ from tessella.frontends.emitter import Value
 from tessella.frontends.onnx import ops
 from tessella.frontends.onnx.build import Builder
 from tessella.frontends.onnx.call import Call
-from tessella.frontends.onnx.cut import CutError, Find, located
+from tessella.frontends.onnx.cut import CutError, Find, defined_by_onnx, located
 from tessella.frontends.onnx.functions import Calls, defined_in, fixed_body, typed_body
 from tessella.frontends.onnx.held import Held, Known
 from tessella.frontends.onnx.model import Node, NodeGraph, OnnxFunction, OnnxModel, Tensor
@@ -279,7 +279,8 @@ class GraphConversion:
         if entry is None and found is not None and not is_refused:
             body = fixed_body(node.title, opset) or _typed_body(node, opset, inputs)
             if body is not None:
-                return self._function(body, node, inputs)
+                with defined_by_onnx(node, inputs):
+                    return self._function(body, node, inputs)
         if found is None or entry is None or issues:
             self._issues += issues or [Unsupported(node.title, node.name, "no body for its types")]
             return ()

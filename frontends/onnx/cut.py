@@ -11,11 +11,13 @@ import numpy as np
 from xdsl.utils.exceptions import VerifyException
 
 from tessella.frontends.emitter import Value
+from tessella.frontends.onnx.held import Known
 from tessella.frontends.onnx.model import Node, NodeGraph
 from tessella.runtime.rest import Bounds
 from tessella.runtime.signature import ValueInfo
 from tessella.support.errors import (
     InternalError,
+    ShapeError,
     TessellaError,
     UnknownValueError,
     UnsupportedError,
@@ -75,6 +77,20 @@ class CutError(Exception):
         super().__init__(f"the program is cut at {node.where}")
         self.node = node
         self.find = find
+
+
+@contextmanager
+def defined_by_onnx(node: Node, inputs: Sequence[Known | None]) -> Generator[None]:
+    """Add a hint to the errors that leave the block, which converts the function by which ONNX
+    defines a node: the types of the node's operands."""
+    try:
+        yield
+    except UnknownValueError:
+        raise
+    except ShapeError as error:
+        types = ", ".join(str(x.type) if isinstance(x, Value) else "none" for x in inputs)
+        error.hint = error.hint or f"ONNX's definition of {node.title} takes no operands {types}"
+        raise error.at(error.where or node.where) from None
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from tessella.frontends.onnx.model import DTYPES, GraphValue, OnnxModel, Tensor
 from tessella.frontends.onnx.unsupported import unsupported
 from tessella.runtime.elements import as_own, dtype_name
 from tessella.runtime.signature import HELD, UNKNOWN
+from tessella.runtime.sparse import check_dense
 from tessella.support.conditions import UndecidedSizeError
 from tessella.support.errors import (
     InputError,
@@ -249,6 +250,7 @@ def _constant(name: str, values: Mapping[str, GraphValue], given: npt.ArrayLike)
             expected=f"one of {', '.join(values)}",
             found=repr(name),
         )
+    check_dense(given, f"input {name!r}")
     array: Array = as_own(np.asarray(given))
     if values[name].type in DTYPES and array.dtype != DTYPES[values[name].type]:
         raise InputError(

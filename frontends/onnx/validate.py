@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -20,6 +21,8 @@ from tessella.support.errors import InvalidModelError
 
 _FOREIGN = "tessella.unchecked"
 _ONNX = ("", "ai.onnx")
+_TERM = r"[A-Za-z]*(\.\.\.)?[A-Za-z]*"
+_EQUATION = re.compile(rf"{_TERM}(,{_TERM})*(->{_TERM})?")
 _MANY = 4096
 """The number of elements above which a Constant counts as a weight in checks."""
 
@@ -65,6 +68,7 @@ def _check_nodes(
 ) -> None:
     defined, local = set(given), set(given - outer)
     for node in nodes:
+        _check_equation(node)
         for name in node.inputs:
             if name and name not in defined:
                 raise _undefined(name, node, nodes)
@@ -83,6 +87,21 @@ def _check_nodes(
             raise InvalidModelError(
                 "nothing computes an output", where=where, found=f"output {name!r}"
             )
+
+
+def _check_equation(node: Node) -> None:
+    """Raise InvalidModelError for a malformed equation of an Einsum, at which the inference of
+    types by onnx may not end."""
+    equation = node.attributes.get("equation")
+    if node.op != "Einsum" or not isinstance(equation, str):
+        return
+    if not _EQUATION.fullmatch(equation.replace(" ", "")):
+        raise InvalidModelError(
+            "the equation is malformed",
+            where=node.where,
+            expected="terms of letters and '...', such as '...ij,...jk->...ik'",
+            found=repr(equation),
+        )
 
 
 def _undefined(name: str, node: Node, nodes: Sequence[Node]) -> InvalidModelError:

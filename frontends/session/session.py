@@ -30,7 +30,7 @@ from tessella.runtime import loaded
 from tessella.runtime.artifact import MAGIC
 from tessella.runtime.model import Array, CallableModel, Out
 from tessella.runtime.signature import ValueInfo, fits
-from tessella.support.errors import InputError, OptionError
+from tessella.support.errors import InputError, InvalidModelError, OptionError
 from tessella.support.logs import warning
 
 if TYPE_CHECKING:
@@ -523,4 +523,11 @@ def _warn(*told: str) -> None:
 def _is_artifact(origin: Origin) -> bool:
     if isinstance(origin, bytes):
         return origin.startswith(MAGIC)
+    if not isinstance(origin, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidModelError(
+            "this is not a model",
+            expected="a path, or the bytes of a file",
+            found=f"a value of type {type(origin).__name__}",
+            hint="pass proto.SerializeToString() for an onnx.ModelProto",
+        )
     return os.fspath(origin).endswith(ARTIFACT)

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella.frontends.session.refused import check_device, refused
-from tessella.runtime.elements import as_own, dtype_name, dtype_named, element_of, public
+from tessella.runtime.elements import as_dtype, as_own, dtype_name, dtype_named, element_of, public
 from tessella.runtime.signature import ValueInfo
+from tessella.runtime.sparse import check_dense
 from tessella.support.elements import ELEMENTS
 from tessella.support.errors import InputError
 
@@ -69,6 +70,7 @@ class OrtValue:
             If the device is not the CPU.
         """
         check_device(device_type, "ortvalue_from_numpy")
+        check_dense(numpy_obj)
         array = as_own(np.asarray(numpy_obj))
         if element_of(array.dtype) is None:
             raise InputError("a value has elements that are no numbers", found=str(array.dtype))
@@ -326,10 +328,7 @@ def dtype_of(element_type: ElementType) -> np.dtype[Any]:
                 found=str(element_type),
             )
         return dtype_named(names[element_type])
-    found = as_own(np.empty(0, element_type)).dtype
-    if element_of(found) is None:
-        raise InputError("elements of this type are no numbers", found=str(element_type))
-    return found
+    return as_own(np.empty(0, as_dtype(element_type))).dtype
 
 
 def array_at(address: int, element_type: ElementType, shape: Sequence[int]) -> Array:

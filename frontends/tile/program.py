@@ -32,6 +32,7 @@ from tessella.frontends.tile.source import TileText
 from tessella.frontends.trace.arguments import Spec
 from tessella.runtime.elements import dtype_name
 from tessella.runtime.signature import ValueInfo
+from tessella.runtime.sparse import check_dense
 from tessella.runtime.specs import TensorSpec
 from tessella.support.errors import InputError, OptionError
 from tessella.support.sizes import Size
@@ -171,6 +172,7 @@ class TileProgram(CompiledOnDemand[FunctionModel]):
 
 def _array(name: str, value: Any) -> Array:
     """Return an argument as an array in native byte order. Raises InputError."""
+    check_dense(value, f"argument {name!r}")
     try:
         array = np.asarray(value, _NUMBERS.get(cast(type[Any], type(value))))
     except (ValueError, TypeError, OverflowError) as error:

@@ -21,7 +21,9 @@ from tessella.frontends.trace.promote import cast as converted
 from tessella.frontends.trace.promote import check_fits
 from tessella.frontends.trace.size import TracedSize, as_size
 from tessella.frontends.trace.traced import Array, Trace, Traced, current_trace
+from tessella.runtime.elements import as_dtype
 from tessella.support.decisions import known, known_all
+from tessella.support.errors import InputError
 from tessella.support.sizes import Size
 
 _FLOAT = np.dtype(np.float32)
@@ -75,18 +77,29 @@ def arange(
     """
     numbers: Any = (0, start, step) if stop is None else (start, stop, step)
     if not any(isinstance(number, TracedSize) for number in numbers):
-        return np.arange(*numbers, dtype=_default(dtype, *numbers))
+        return _arange(numbers, _default(dtype, *numbers))
     first, end, by = map(as_size, numbers)
     count = StridedIndices.between(first, end, known(by)).count
-    wanted = np.dtype(np.int64 if dtype is None else dtype)
+    wanted = as_dtype(np.int64 if dtype is None else dtype)
     for each in (first, end):
         check_fits(each, wanted)
     numbers = trace.emitter.emit(nn.IotaOp, count=count)[0]
     return (numbers * by + first).cast(wanted)
 
 
+def _arange(numbers: Any, dtype: npt.DTypeLike | None) -> Array:
+    try:
+        return np.arange(*numbers, dtype=dtype)
+    except TypeError as error:
+        raise InputError(
+            "this is not a range", expected="numbers, and a dtype of numbers", found=str(error)
+        ) from None
+
+
 def _default(dtype: npt.DTypeLike | None, *numbers: npt.ArrayLike) -> npt.DTypeLike | None:
-    return _FLOAT if dtype is None and any(type(x) is float for x in numbers) else dtype
+    if dtype is None:
+        return _FLOAT if any(type(x) is float for x in numbers) else None
+    return as_dtype(dtype)
 
 
 def _filled_like(value: float) -> Any:
@@ -98,7 +111,7 @@ def _filled_like(value: float) -> Any:
 
 def _full_like(x: Any, fill_value: float, dtype: Any = None, shape: Any = None) -> Array:
     wanted: Shape = x.shape if shape is None else shape
-    return full(wanted, fill_value, dtype or x.dtype)
+    return full(wanted, fill_value, x.dtype if dtype is None else dtype)
 
 
 FUNCTIONS.update(

@@ -16,6 +16,7 @@ from tessella.frontends.trace.function import function
 from tessella.frontends.trace.promote import as_operand, cast, common, common_dtype, floating
 from tessella.frontends.trace.traced import Array, Trace, Traced
 from tessella.frontends.trace.ufuncs import BOOL, apply
+from tessella.runtime.elements import as_dtype
 from tessella.runtime.host.elementwise import ROWS
 from tessella.support.errors import ShapeError
 
@@ -124,7 +125,7 @@ def where(trace: Trace, condition: npt.ArrayLike, x: npt.ArrayLike, y: npt.Array
 @function
 def astype(trace: Trace, x: npt.ArrayLike, dtype: npt.DTypeLike) -> Value:
     """Convert the elements to another dtype; floats beyond an integer type's range saturate."""
-    return cast(trace, as_operand(x), np.dtype(dtype))
+    return cast(trace, as_operand(x), as_dtype(dtype))
 
 
 @function

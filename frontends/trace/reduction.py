@@ -19,6 +19,7 @@ from tessella.frontends.trace.movement import Shape, as_axes, as_axis
 from tessella.frontends.trace.promote import cast, floating, precise
 from tessella.frontends.trace.traced import DType, Trace, Traced
 from tessella.frontends.trace.ufuncs import BOOL
+from tessella.runtime.elements import as_dtype
 from tessella.support.decisions import differs
 from tessella.support.errors import ShapeError
 
@@ -29,7 +30,7 @@ def reduced_dtype(
     """Return the dtype of a reduction of ``x``: the given one, or the one of NumPy's function
     ``reduce``."""
     return (
-        np.dtype(dtype)
+        as_dtype(dtype)
         if dtype is not None
         else precise(reduce(np.ones(1, x.dtype)).dtype, x.dtype)
     )

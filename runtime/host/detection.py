@@ -124,7 +124,11 @@ def roi_align(
 
 def _check_images(x: Array, batches: Array) -> None:
     if ((batches < 0) | (batches >= len(x))).any():
-        raise ExecutionError("a region refers to an image that does not exist", found=str(batches))
+        raise ExecutionError(
+            "a region refers to an image that does not exist",
+            expected=f"in [0, {len(x)})",
+            found=str(batches),
+        )
 
 
 @kernel("max_roi_pool")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tessella.runtime.checks import FED
 from tessella.runtime.host.registry import Array, kernel
 from tessella.support.errors import ExecutionError
 
@@ -28,6 +29,7 @@ def _wrapped(indices: Array, size: int) -> Array:
             "an index is out of range",
             expected=f"in [{-size}, {size})",
             found=str(int(wide[wrong][0])),
+            hint=FED,
         )
     return np.where(wide < 0, wide + size, wide)
 

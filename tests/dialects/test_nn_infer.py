@@ -181,7 +181,7 @@ MALFORMED: list[tuple[str, type[NnOp], list[SSAValue], dict[str, Any]]] = [
     ("ranks differ", nn.ConvOp, floats((1, 2, 5), (2, 2)), CONV),
     ("do not fit", nn.ConvOp, floats((1, 2, 5), (2, 3, 3)), CONV),
     ("do not fit", nn.ConvOp, floats((1, 2, 5), (2, 2, 3)), CONV | {"groups": 0}),
-    ("a bias of 2", nn.ConvOp, floats((1, 2, 5), (2, 2, 3), (3,)), CONV),
+    ("the bias does not fit", nn.ConvOp, floats((1, 2, 5), (2, 2, 3), (3,)), CONV),
     ("wrong length", nn.ConvOp, floats((1, 2, 5), (2, 2, 3)), CONV | {"pads": (0,)}),
     ("malformed", nn.ConvOp, floats((1, 2, 5), (2, 2, 3)), CONV | {"strides": (0,)}),
     ("malformed", nn.ConvOp, floats((1, 2, 5), (2, 2, 3)), CONV | {"pads": (-1, 0)}),

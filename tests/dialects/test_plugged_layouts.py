@@ -65,6 +65,7 @@ def test_a_layout_that_splits(install: Installer) -> None:
     "name, body, message",
     [
         ("nhwc", "[]", "'nhwc' already exists"),
+        ("csr", "[Piece(d) for d in range(rank)]", "'csr' has the name of a sparse one"),
         ("nchw4c", "[]", "'nchw4c' already exists"),
         ("a-b", "[]", "letters, digits, underscores"),
         ("mine", "[Piece(0)]", "not a memory order"),

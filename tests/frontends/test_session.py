@@ -179,6 +179,13 @@ def test_options_of_a_run_are_ignored_with_a_warning(caplog: Log) -> None:
     assert "log_verbosity_level (the level is that of the logger" in record.getMessage()
 
 
+def test_a_session_of_what_is_no_file() -> None:
+    origins: list[Any] = [None, 3, [b""], onnx.ModelProto()]
+    for origin in origins:
+        with pytest.raises(tessella.InvalidModelError, match="this is not a model"):
+            tessella.InferenceSession(origin)
+
+
 def test_wrong_inputs() -> None:
     with pytest.raises(InputError, match="missing: image"):
         tessella.InferenceSession(DIGITS).run(None, {})

@@ -52,7 +52,7 @@ def constant_of_shape(call: Call) -> Value:
     0."""
     shape = call.static_sizes(0, "shape")
     if any(decided(size < 0) for size in shape):
-        raise ShapeError("a dimension is negative", found=str(list(shape)))
+        raise ShapeError("a dimension is negative", expected=">= 0", found=str(list(shape)))
     value = call.tensor("value") or Tensor.of("zero", np.zeros(1, np.float32))
     if math.prod(value.shape) != 1:
         raise InvalidModelError("the value is not one element", found=str(list(value.shape)))
@@ -65,7 +65,9 @@ def eye_like(call: Call) -> Value:
     """Emit a matrix with ones on a diagonal and zeros elsewhere, with the operand's shape."""
     shape, code = call.x.shape, call.attribute("dtype")
     if len(shape) != 2:
-        raise ShapeError("EyeLike takes a matrix", found=str(call.x.type))
+        raise ShapeError(
+            "EyeLike takes a matrix", expected="[rows, columns]", found=str(call.x.type)
+        )
     height, width = call.build.limited(*shape)
     dtype = call.x.dtype if code is None else DTYPES[element_name(code)]
     offset = call.integer("k") - np.subtract.outer(np.arange(width), np.arange(height)).T
@@ -80,7 +82,11 @@ def range_(call: Call) -> Value:
     start, limit, delta = (call.static_number(i, name) for i, name in enumerate(_BOUNDS))
     dtype = call.x.dtype
     if delta == 0 or not all(map(math.isfinite, (start, limit, delta))):
-        raise ShapeError("a range that never ends", found=f"{start} to {limit} by {delta}")
+        raise ShapeError(
+            "a range that never ends",
+            expected="finite bounds, and a delta that is not 0",
+            found=f"{start} to {limit} by {delta}",
+        )
     # floor division is exact for integers, unlike a floating-point quotient
     count = max(int(-((start - limit) // delta)), 0)
     call.build.limited(count)
@@ -102,7 +108,9 @@ def _range_of_sizes(call: Call, start: Size, limit: Size, delta: Size) -> Value:
 def trilu(call: Call) -> Value:
     """Emit the upper or lower triangle of matrices, with 0 elsewhere."""
     if call.x.rank < 2:
-        raise ShapeError("Trilu takes matrices", found=str(call.x.type))
+        raise ShapeError(
+            "Trilu takes matrices", expected="[.., rows, columns]", found=str(call.x.type)
+        )
     k = 0 if call.optional(1) is None else call.static_size(1, "k")
     return where(_triangle(call, k), call.x, 0)
 

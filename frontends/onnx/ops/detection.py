@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from tessella.dialects import nn
@@ -9,7 +11,7 @@ from tessella.frontends.emitter import Value
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.registry import converts
 from tessella.support.decisions import differs
-from tessella.support.errors import ShapeError
+from tessella.support.errors import InvalidModelError, ShapeError
 
 
 @converts("RoiAlign", 10, 22)
@@ -17,12 +19,17 @@ def roi_align(call: Call) -> Value:
     """Emit RoiAlign: regions of images, each sampled at the points of a grid."""
     call.check_ranks(4, 2, 1)
     where = call.choice("coordinate_transformation_mode", "half_pixel", "output_half_pixel")
+    scale = call.number("spatial_scale", 1.0)
+    if not math.isfinite(scale):
+        raise InvalidModelError(
+            "attribute 'spatial_scale' is not finite", expected="a number", found=str(scale)
+        )
     return call.x.op(
         nn.RoiAlignOp,
         call.operand(1),
         call.operand(2),
         sizes=(call.integer("output_height", 1), call.integer("output_width", 1)),
-        scale=call.number("spatial_scale", 1.0),
+        scale=scale,
         samples=call.integer("sampling_ratio", 0),
         mode=call.choice("mode", "avg", "max"),
         half_pixel=where == "half_pixel",

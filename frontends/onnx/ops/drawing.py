@@ -45,7 +45,11 @@ def _listed_shape(call: Call) -> tuple[int, ...]:
     """Return the attribute ``shape``. Raises InvalidModelError if it is missing or negative."""
     shape = call.integers("shape")
     if shape is None or any(size < 0 for size in shape):
-        raise InvalidModelError("a draw without a shape", where=call.node.where, found=str(shape))
+        raise InvalidModelError(
+            "a draw without a shape",
+            expected="an attribute 'shape' of sizes >= 0",
+            found=str(shape),
+        )
     return call.build.limited(*shape)
 
 
@@ -89,7 +93,12 @@ def multinomial(call: Call) -> Value:
     count, dtype = call.integer("sample_size", 1), DTYPES[element_name(call.integer("dtype"))]
     call.check_ranks(2)
     if count < 1 or call.x.shape[1] == 0:
-        raise ShapeError("no classes to draw", found=f"{count} of {call.x.type}")
+        raise ShapeError(
+            "no classes to draw",
+            expected="a positive sample_size, and at least one class",
+            found=f"sample_size {count}, {call.x.type}",
+        )
+    call.build.limited(count)
     _cut(call, "multinomial", (dtype, (call.x.shape[0], count)), count=count)
 
 

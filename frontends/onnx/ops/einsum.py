@@ -43,7 +43,11 @@ def _letters(call: Call) -> tuple[list[str], str]:
     left, arrow, right = equation.partition("->")
     inputs = left.split(",")
     if len(inputs) != len(call.inputs):
-        raise ShapeError("the equation has another number of operands", found=repr(equation))
+        raise ShapeError(
+            "the equation has another number of operands",
+            expected=f"{len(call.inputs)} terms",
+            found=repr(equation),
+        )
     free = [chr(c) for c in range(0x100, 0x200)]
     ranks = [
         value.rank - len(t.replace("...", ""))
@@ -56,14 +60,23 @@ def _letters(call: Call) -> tuple[list[str], str]:
         for n, term in zip(ranks, inputs, strict=True)
     ]
     if any(len(t) != v.rank for t, v in zip(full, call.operands(), strict=True)):
-        raise ShapeError("the equation does not fit the ranks", found=repr(equation))
+        found = ", ".join(str(value.type) for value in call.operands())
+        raise ShapeError(
+            "the equation does not fit the ranks",
+            expected="a letter for each dimension, or '...' for all others",
+            found=f"{equation!r} for {found}",
+        )
     if arrow:
         output = right.replace("...", dots)
     else:
         every = "".join(full)
         output = dots + "".join(sorted(c for c in set(left) if c.isalpha() and every.count(c) == 1))
     if len(set(output)) != len(output) or not set(output) <= set("".join(full)):
-        raise ShapeError("the equation's result is malformed", found=repr(equation))
+        raise ShapeError(
+            "the equation's result is malformed",
+            expected="distinct letters, each of an operand",
+            found=repr(equation),
+        )
     return full, output
 
 
@@ -77,7 +90,9 @@ def _diagonal(call: Call, value: Value, letters: str) -> _Term:
         size, rank = value.shape[axis], value.rank
         if value.shape[first] != size:
             raise ShapeError(
-                "a letter stands for two sizes", found=f"{value.shape[first]} and {size}"
+                "a letter stands for two sizes",
+                expected="one size for a letter",
+                found=f"{value.shape[first]} and {size}",
             )
         is_equal = call.positions(size, first, rank).equals(call.positions(size, axis, rank))
         value = where(is_equal, value, 0).sum([axis])
@@ -91,7 +106,9 @@ def _check_sizes(terms: Sequence[_Term]) -> None:
         for letter, size in zip(term.letters, term.value.shape, strict=True):
             if sizes.setdefault(letter, size) != size and 1 not in (size, sizes[letter]):
                 raise ShapeError(
-                    "a letter stands for two sizes", found=f"{sizes[letter]} and {size}"
+                    "a letter stands for two sizes",
+                    expected="one size for a letter",
+                    found=f"{sizes[letter]} and {size}",
                 )
             if size != 1:
                 sizes[letter] = size

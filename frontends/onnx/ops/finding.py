@@ -22,7 +22,7 @@ from tessella.runtime.elements import element_of
 from tessella.runtime.images import CHANNELS
 from tessella.support.conditions import always
 from tessella.support.decisions import are_ordered, decided_min
-from tessella.support.errors import InvalidModelError, ShapeError
+from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size, product
 
 _INDEX = np.dtype(np.int64)
@@ -83,6 +83,8 @@ def compress(call: Call) -> Value:
     if axis is None:
         x, axis = x.flat(), 0
     axis = front_axis(axis, x.rank)
+    if condition.rank != 1:
+        raise ShapeError("the condition is no list", expected="[n]", found=str(condition.type))
     known = call.build.static(condition)
     if known is None:
         return _compress(call, x, axis)
@@ -121,7 +123,8 @@ def non_max_suppression(call: Call) -> Value:
     overlap = call.optional(3) or boxes.like(0.0)
     given = zip((most, overlap, call.optional(4)), _NUMBERS, strict=True)
     numbers = [_single(x, name) for x, name in given if x is not None]
-    numbers[1] = _checked_overlap(call, numbers[1])
+    overlap = call.checked(numbers[1].reshape((1,)), 0, 1, "iou_threshold")
+    numbers[1] = overlap.reshape(())
     room = _room(call, numbers[0], scores.shape[-1])
     centered = call.flag("center_point_box")
     selected, count = call.build.emit(
@@ -140,23 +143,6 @@ def _single(value: Value, name: str) -> Value:
     if value.rank > 1 or shapes_differ(value.shape, (1,) * value.rank):
         raise ShapeError(f"{name} is not a single number", expected="(1,)", found=str(value.shape))
     return value.reshape(())
-
-
-def _checked_overlap(call: Call, overlap: Value) -> Value:
-    """Return the overlap threshold, after a check that it is in [0, 1].
-
-    For a computed threshold, a gather makes the check: its index is out of range if the threshold
-    is.
-    """
-    known = call.build.static(overlap)
-    if known is None:
-        is_inside = (overlap >= 0) & (overlap <= 1)
-        return overlap.reshape((1,)).gather((~is_inside).cast(_INDEX), 0)
-    if not 0 <= known <= 1:
-        raise InvalidModelError(
-            "iou_threshold is out of range", expected="in [0, 1]", found=str(known)
-        )
-    return overlap
 
 
 def _room(call: Call, most: Value, boxes: Size) -> Size:

@@ -26,7 +26,11 @@ def dft(call: Call) -> Value:
     one half."""
     x, shape = call.x, call.x.shape
     if len(shape) < 2 or shape[-1] not in (1, 2):
-        raise ShapeError("the last dimension must hold real and imaginary parts", found=str(shape))
+        raise ShapeError(
+            "the last dimension must hold real and imaginary parts",
+            expected="[.., 1 or 2]",
+            found=str(shape),
+        )
     axis = -2 if call.optional(2) is None else call.static_int(2, "axis")
     axis = front_axis(axis, len(shape))
     if axis == len(shape) - 1:
@@ -39,7 +43,7 @@ def dft(call: Call) -> Value:
     else:
         length = known(2 * (shape[axis] - 1) if inverse and half else shape[axis])
     if length < 1:
-        raise ShapeError("a transform of no elements", found=str(length))
+        raise ShapeError("a transform of no elements", expected="a length >= 1", found=str(length))
     perm = [d for d in range(len(shape)) if d not in (axis, len(shape) - 1)]
     perm += [axis, len(shape) - 1]
     rows = x.transpose(perm)
@@ -120,9 +124,15 @@ def stft(call: Call) -> Value:
     else:
         length = known(window.shape[0] if window is not None and window.rank else size)
     if step < 1 or length < 1 or decided(length > size):
-        raise ShapeError("frames do not fit the signal", found=f"{size}, {length} by {step}")
+        raise ShapeError(
+            "frames do not fit the signal",
+            expected=f"a frame_step >= 1, and a frame_length in [1, {size}]",
+            found=f"frame_step {step}, frame_length {length}",
+        )
     if window is not None and window.shape != (length,):
-        raise ShapeError("the window is not as long as a frame", found=str(window.type))
+        raise ShapeError(
+            "the window is not as long as a frame", expected=f"{length}", found=str(window.type)
+        )
     count, _ = call.build.limited((size - length) // step + 1, length)
     indices = np.arange(count).reshape(-1, 1) * step + np.arange(length)
     frames = x.gather(call.constant(indices), 1)
@@ -147,7 +157,11 @@ def mel_weight_matrix(call: Call) -> Value:
     triangle for each bin, between the centers of its neighbours."""
     bins, length, rate, low, high = (call.static_number(i, name) for i, name in enumerate(_EDGES))
     if bins < 1 or length < 1 or rate <= 0 or not -700 < low <= high < math.inf:
-        raise ShapeError("not a mel scale", found=f"{bins} bins, {length}, {rate}, {low} to {high}")
+        raise ShapeError(
+            "not a mel scale",
+            expected="num_mel_bins, dft_length and sample_rate > 0, and edges in ascending order",
+            found=f"{bins}, {length}, {rate}, {low} and {high}",
+        )
     height, width = call.build.limited(int(length) // 2 + 1, int(bins), copies=4)
     mels = np.linspace(_mel(low), _mel(high), width + 2, endpoint=False)
     hertz = 700 * np.expm1(mels / 2595 * math.log(10))

@@ -50,10 +50,16 @@ def grid_sample(call: Call) -> Value:
     call.check_ranks(max(rank, 1) + 2, rank + 2)
     n, channels = x.shape[:2]
     if grid.shape[0] != n or grid.shape[-1] != rank:
-        raise ShapeError("the grid does not fit", found=f"{x.type} and {grid.type}")
+        raise ShapeError(
+            "the grid does not fit",
+            expected=f"[{n}, .., {rank}]",
+            found=f"{grid.type} for {x.type}",
+        )
     sizes = known_all(x.shape[2:])
     if min(sizes, default=0) < 1:
-        raise ShapeError("there is nothing to sample", found=str(x.type))
+        raise ShapeError(
+            "there is nothing to sample", expected="an image with elements", found=str(x.type)
+        )
     spatial = grid.shape[1:-1]
     count = product(spatial)
     wide = np.float64 if np.dtype(np.float64) in (x.dtype, grid.dtype) else np.float32
@@ -153,7 +159,11 @@ def affine_grid(call: Call) -> Value:
     theta, size = call.x, call.static_sizes(1, "size")
     n, rank = size[0], len(size) - 2
     if rank not in (2, 3) or theta.shape != (n, rank, rank + 1):
-        raise ShapeError("theta does not fit the size", found=f"{theta.type} and {size}")
+        raise ShapeError(
+            "theta does not fit the size",
+            expected="[n, 2, 3] for a size of [n, c, h, w], [n, 3, 4] for one of [n, c, d, h, w]",
+            found=f"{theta.type} and {list(size)}",
+        )
     *spatial, _ = call.build.limited(*size[2:], rank + 1)
     aligned = call.flag("align_corners")
     axes = [_coordinates(extent, aligned) for extent in spatial]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from tessella.dialects import nn
@@ -10,7 +12,9 @@ from tessella.frontends.emitter import Value, where
 from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.registry import converts
 from tessella.support.conditions import decided
+from tessella.support.decisions import differs
 from tessella.support.errors import ShapeError
+from tessella.support.sizes import Size
 
 
 def _indices(call: Call, index: int) -> Value:
@@ -70,16 +74,31 @@ def _scattered(call: Call, op: type[nn.NnOp], **settings: int) -> Value:
 def one_hot(call: Call) -> Value:
     """Emit one-hot vectors along a new axis: the index is compared with each position."""
     indices, values = call.x.cast(np.int64), call.operand(2)
-    number = call.static_element(1, "depth")
-    depth = int(number) if isinstance(number, float) else number
+    depth = _depth(call)
+    _check_pair(values)
     axis = front_axis(call.integer("axis"), indices.rank + 1)
-    if decided(depth < 0):
-        raise ShapeError("depth is negative", found=str(depth))
     indices = where(indices < 0, indices + depth, indices)
     column = indices.reshape((*indices.shape[:axis], 1, *indices.shape[axis:]))
     hit = column.equals(call.positions(depth, axis, column.rank))
     off, on = (values.part(0, i, 1).reshape(()) for i in (0, 1))
     return where(hit, on, off)
+
+
+def _depth(call: Call) -> Size:
+    number = call.static_element(1, "depth")
+    is_size = math.isfinite(number) if isinstance(number, float) else True
+    if not is_size or decided(number < 0):
+        raise ShapeError("depth is no size", expected="a number >= 0", found=str(number))
+    return int(number) if isinstance(number, float) else number
+
+
+def _check_pair(values: Value) -> None:
+    if values.rank != 1 or differs(values.shape[0], 2):
+        raise ShapeError(
+            "values are not the two elements for off and on",
+            expected="[2]",
+            found=str(list(values.shape)),
+        )
 
 
 @converts("ReverseSequence", 10, 28)
@@ -89,16 +108,18 @@ def reverse_sequence(call: Call) -> Value:
     x, shape = call.x, call.x.shape
     time, batch = (front_axis(call.integer(n), x.rank) for n in ("time_axis", "batch_axis"))
     if time == batch:
-        raise ShapeError("time_axis and batch_axis are the same", found=str(time))
-    lengths, most = call.operand(1).cast(np.int64), shape[time]
+        raise ShapeError(
+            "time_axis and batch_axis are the same", expected="distinct axes", found=str(time)
+        )
+    lengths = call.operand(1).cast(np.int64)
     if lengths.rank != 1 or shapes_differ(lengths.shape, (shape[batch],)):
         raise ShapeError(
             "sequence_lens has another shape than the batch",
             expected=str((shape[batch],)),
             found=str(lengths.shape),
         )
+    lengths = call.checked(lengths, 0, shape[time], "sequence_lens")
     lengths = lengths.reshape([shape[d] if d == batch else 1 for d in range(x.rank)])
     positions = call.positions(shape[time], time, x.rank)
     indices = where(positions < lengths, lengths - 1 - positions, positions)
-    indices = where(lengths < 0, most, indices)  # out of range, as for a length that is too long
     return x.op(nn.GatherElementsOp, indices.expand(shape), axis=time)

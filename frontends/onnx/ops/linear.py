@@ -138,7 +138,7 @@ def det(call: Call) -> Value:
     x = call.x
     *batch, height, width = x.shape if x.rank > 1 else (*x.shape, 0, 1)
     if height != width:
-        raise ShapeError("Det takes square matrices", found=str(x.type))
+        raise ShapeError("Det takes square matrices", expected="[.., n, n]", found=str(x.type))
     if height == 0:
         return call.build.splat(1, batch, x.dtype)
     matrices = x.reshape((math.prod(batch), height, width))

@@ -23,7 +23,11 @@ def reshape(call: Call) -> Value:
     allow_zero = call.flag("allowzero")
     copied = {d for d, size in enumerate(wanted) if not allow_zero and not differs(size, 0)}
     if any(d >= len(old) for d in copied):
-        raise ShapeError("a dimension to copy is missing", found=str(list(wanted)))
+        raise ShapeError(
+            "a dimension to copy is missing",
+            expected=f"zeros in the first {len(old)} dimensions only",
+            found=str(list(wanted)),
+        )
     return call.x.reshape(resolved_shape(old, wanted, copied))
 
 
@@ -33,7 +37,9 @@ def flatten(call: Call) -> Value:
     columns."""
     x, axis = call.x, call.integer("axis")
     if not -x.rank <= axis <= x.rank:
-        raise ShapeError("axis is out of range", found=str(axis))
+        raise ShapeError(
+            "axis is out of range", expected=f"in [-{x.rank}, {x.rank}]", found=str(axis)
+        )
     axis += x.rank if axis < 0 else 0
     return x.reshape((product(x.shape[:axis]), product(x.shape[axis:])))
 
@@ -55,7 +61,11 @@ def squeeze(call: Call) -> Value:
     else:
         gone = {front_axis(axis, len(shape)) for axis in axes}
     if any(differs(shape[axis], 1) for axis in gone):
-        raise ShapeError("only dimensions of size 1 can go", found=f"{list(shape)}, axes {axes}")
+        raise ShapeError(
+            "a dimension cannot be removed",
+            expected="axes of size 1",
+            found=f"axes {list(axes or ())} of {list(shape)}",
+        )
     return call.x.reshape([size for d, size in enumerate(shape) if d not in gone])
 
 
@@ -66,7 +76,7 @@ def unsqueeze(call: Call) -> Value:
     rank = call.x.rank + len(axes)
     new = {front_axis(axis, rank) for axis in axes}
     if len(new) != len(axes):
-        raise ShapeError("an axis is given twice", found=str(list(axes)))
+        raise ShapeError("an axis is given twice", expected="distinct axes", found=str(list(axes)))
     return call.x.reshape([1 if d in new else next(sizes) for d in range(rank)])
 
 
@@ -92,9 +102,12 @@ def split(call: Call) -> list[Value]:
         each = ceil_div(size, count)
         rests = (decided_max(size - i * each, 0) for i in range(count))
         sizes = tuple(decided_min(each, rest) for rest in rests)
-    if differs(total(sizes), size) or any(decided(n < 0) for n in sizes):
+    is_split = len(sizes) == count and not any(decided(n < 0) for n in sizes)
+    if not is_split or differs(total(sizes), size):
         raise ShapeError(
-            "the sizes of a split do not fit", expected=f"sum {size}", found=str(sizes)
+            "the sizes of a split do not fit",
+            expected=f"{count} sizes of the sum {size}",
+            found=str(list(sizes)),
         )
     return [x.part(axis, total(sizes[:i]), n) for i, n in enumerate(sizes)]
 
@@ -111,13 +124,16 @@ def slice(call: Call) -> Value:
     if not len(starts) == len(ends) == len(axes) == len(steps):
         raise ShapeError(
             "starts, ends, axes and steps differ in length",
+            expected="one of each for a dimension",
             found=f"{list(starts)}, {list(ends)}, {list(axes)}, {list(steps)}",
         )
     ranges = [StridedIndices(0, size, 1) for size in shape]
-    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+    axes = [front_axis(axis, len(shape)) for axis in axes]
+    if len({*axes}) != len(axes):
+        raise ShapeError("an axis is given twice", expected="distinct axes", found=str(axes))
+    for start, end, d, step in zip(starts, ends, axes, steps, strict=True):
         if step == 0:
-            raise ShapeError("a step is 0")
-        d = front_axis(axis, len(shape))
+            raise ShapeError("a step is 0", expected="steps that are not 0", found=str(list(steps)))
         ranges[d] = _range(start, end, step, shape[d])
     return call.x.slice(
         [0 if decided_zero(r.count) else r.start for r in ranges],
@@ -158,7 +174,11 @@ def depth_to_space(call: Call) -> Value:
     """Emit DepthToSpace: channels become blocks of pixels."""
     (n, c, h, w), size = _image(call), call.integer("blocksize")
     if size < 1 or not decided_zero(c % size**2):
-        raise ShapeError("the channels are not a multiple of blocksize squared", found=str(c))
+        raise ShapeError(
+            "the channels do not divide into blocks",
+            expected="a positive blocksize, and a multiple of its square as channels",
+            found=f"blocksize {size}, {c} channels",
+        )
     depth = c // size**2
     if call.choice("mode", "DCR", "CRD") == "DCR":
         blocks = call.x.reshape((n, size, size, depth, h, w))
@@ -174,7 +194,11 @@ def space_to_depth(call: Call) -> Value:
     """Emit SpaceToDepth: blocks of pixels become channels."""
     (n, c, h, w), size = _image(call), call.integer("blocksize")
     if size < 1 or not (decided_zero(h % size) and decided_zero(w % size)):
-        raise ShapeError("the image is not a multiple of blocksize", found=f"{h}x{w}, {size}")
+        raise ShapeError(
+            "the image does not divide into blocks",
+            expected="a positive blocksize, and a multiple of it as height and width",
+            found=f"blocksize {size}, {h}x{w}",
+        )
     blocks = call.x.reshape((n, c, h // size, size, w // size, size))
     dcr = call.choice("mode", "DCR", "CRD") == "DCR"
     blocks = blocks.transpose((0, 3, 5, 1, 2, 4) if dcr else (0, 1, 3, 5, 2, 4))

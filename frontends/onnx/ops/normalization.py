@@ -118,7 +118,9 @@ def check_groups(x: Value, groups: int) -> None:
     """Raise ShapeError unless the number of channels of ``x`` is a multiple of ``groups``."""
     if x.rank < 2 or groups < 1 or not decided_zero(x.shape[1] % groups):
         raise ShapeError(
-            "the channels are not a multiple of num_groups", found=f"{x.type}, {groups}"
+            "the channels do not divide into groups",
+            expected="[n, channels, ..], and a positive num_groups that divides the channels",
+            found=f"{x.type}, num_groups {groups}",
         )
 
 

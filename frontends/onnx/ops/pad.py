@@ -68,5 +68,9 @@ def _cropped(x: Value, low: Sequence[Size], high: Sequence[Size]) -> Value:
     columns = zip(x.shape, starts, high, strict=True)
     sizes = [size - start - decided_max(-n, 0) for size, start, n in columns]
     if tuple(sizes) != x.shape and any(decided(size < 0) for size in sizes):
-        raise ShapeError("negative pads remove more than there is", found=f"{low}, {high}")
+        raise ShapeError(
+            "negative pads remove more than there is",
+            expected=f"at most {list(x.shape)} elements",
+            found=f"{low}, {high}",
+        )
     return x.slice(starts, sizes)

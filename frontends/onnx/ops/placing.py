@@ -37,7 +37,11 @@ def col2im(call: Call) -> Value:
     counts = [space // s + 1 for space, s in zip(room, settings.strides, strict=True)]
     fit = min(room) >= 0 and points > 0 and decided_zero(columns % points)
     if not fit or prod(counts) != blocks:
-        raise ShapeError("columns and image do not fit", found=f"{x.type}, {image} by {block}")
+        raise ShapeError(
+            "columns and image do not fit",
+            expected="a column for each position of the block in the padded image",
+            found=f"{x.type}, image {image}, block {block}",
+        )
     if prod(padded) > MOST_PADDED:
         raise ResourceError(
             "the padded image is too large",

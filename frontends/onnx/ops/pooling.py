@@ -25,7 +25,16 @@ def _pool_window(call: Call) -> SpatialWindow:
         raise ShapeError("pooling takes x[N, C, spatial..]", found=str(call.x.type))
     # A window may consist mostly of padding, so the size of the operand does not limit the kernel's
     # size.
-    return window(call, call.build.limited(*kernel), sizes)
+    found = window(call, call.build.limited(*kernel), sizes)
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, found.dilations, strict=True)]
+    pads = call.integers("pads") or ()
+    if any(pad >= most for pad, most in zip(pads, reach * 2, strict=False)):
+        raise ShapeError(
+            "a window lies in the padding alone",
+            expected=f"pads below the windows' sizes {reach}",
+            found=str(list(pads)),
+        )
+    return found
 
 
 def _ceil_mode(call: Call) -> bool:
@@ -111,7 +120,7 @@ def global_max_pool(call: Call) -> Value:
 def _exponent(call: Call) -> float:
     p = float(call.attribute("p"))
     if not p > 0:
-        raise ShapeError("attribute 'p' is not positive", found=str(p))
+        raise ShapeError("attribute 'p' is not positive", expected="> 0", found=str(p))
     return p
 
 

@@ -20,7 +20,7 @@ from tessella.runtime.elements import computing, element_of
 from tessella.runtime.host.values import limits_of
 from tessella.support.conditions import always
 from tessella.support.decisions import known
-from tessella.support.errors import ShapeError
+from tessella.support.errors import InvalidModelError, ShapeError
 from tessella.support.sizes import Size
 
 DType = np.dtype[Any]
@@ -46,6 +46,15 @@ _TYPES = Rule("to types that tessella has", _output_type)
 _DIVISION = Rule("divides in floating-point types", _precision)
 
 
+def _block_size(call: Call) -> int:
+    block = call.integer("block_size", 0)
+    if block < 0:
+        raise InvalidModelError(
+            "attribute 'block_size' is negative", expected=">= 0", found=str(block)
+        )
+    return block
+
+
 def _along(call: Call, value: Value, x: Value) -> Value:
     """Return a scale or zero point in a shape that broadcasts to ``x``: one number per tensor, per
     index of an axis, or per block."""
@@ -53,7 +62,7 @@ def _along(call: Call, value: Value, x: Value) -> Value:
         call.meaningless("axis", "block_size")
         return value.reshape(())
     axis = call.axis(x)
-    if block := call.attribute("block_size"):
+    if block := _block_size(call):
         [count] = call.build.limited(x.shape[axis])
         indices = np.minimum(np.arange(count) // block, known(value.shape[axis]) - 1)
         return value.gather(call.constant(indices.astype(np.int64)), axis)
@@ -72,7 +81,7 @@ def _broadcasting(call: Call) -> tuple[Value, Value, Value | None]:
     If whole blocks have parameters, the axis becomes a dimension of blocks and one inside them.
     """
     x, scale, zero = call.x, call.operand(1), call.optional(2)
-    block = call.attribute("block_size")
+    block = _block_size(call)
     # the axis of a scale of one number may be out of range
     axis = call.axis(x) if block and scale.rank == x.rank else None
     if axis is not None and always(x.shape[axis] == scale.shape[axis] * block):

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from tessella.dialects import nn
+from tessella.dialects.nn.core import shapes_differ
 from tessella.frontends.emitter import Value, Values, concat, where
 from tessella.frontends.loops import scan
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.model import Node
 from tessella.frontends.onnx.ops.activations import Activation, activations
 from tessella.frontends.onnx.registry import Converter, Rule, converts
-from tessella.support.errors import ShapeError
+from tessella.support.errors import InvalidModelError, ShapeError
 from tessella.support.sizes import Size
 
 
@@ -119,6 +120,8 @@ def _layer(call: Call, kind: _CellKind) -> list[Value | None]:
         x = x.transpose((1, 0, 2))
     direction = call.text("direction").lower()
     count = 2 if direction == "bidirectional" else 1
+    _check_shapes(call, kind, x, count, batch_first)
+    _check_clip(call)
     functions = activations(call, kind.activations, count)
     outputs: list[Value] = []
     finals: list[State] = []
@@ -130,6 +133,33 @@ def _layer(call: Call, kind: _CellKind) -> list[Value | None]:
         outputs.append(y)
         finals.append(state)
     return _results(outputs, finals, batch_first)
+
+
+_NAMES = ("X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")
+
+
+def _check_shapes(call: Call, kind: _CellKind, x: Value, count: int, batch_first: bool) -> None:
+    """Raise ShapeError unless all operands have the shapes of a layer of ``count`` directions that
+    reads ``x``, [S, B, I]."""
+    (_, batch, size), hidden = x.shape, call.operand(2).shape[-1]
+    rows = kind.gates * hidden
+    state = (batch, count, hidden) if batch_first else (count, batch, hidden)
+    weights = ((count, rows, size), (count, rows, hidden), (count, 2 * rows))
+    shapes = (*weights, (batch,), state, state, (count, 3 * hidden))
+    for index, shape in enumerate(shapes, 1):
+        value = call.optional(index)
+        if value is not None and shapes_differ(value.shape, shape):
+            raise ShapeError(
+                f"{_NAMES[index]} does not fit the layer",
+                expected=f"{list(shape)}, of {count} directions and {hidden} hidden values",
+                found=str(list(value.shape)),
+            )
+
+
+def _check_clip(call: Call) -> None:
+    clip = call.attribute("clip")
+    if clip is not None and not clip > 0:
+        raise InvalidModelError("attribute 'clip' is not positive", expected="> 0", found=str(clip))
 
 
 def _direction(call: Call, index: int, d: int) -> Value | None:
@@ -152,8 +182,6 @@ def _cell(call: Call, x: Value, kind: _CellKind, d: int, chosen: Sequence[Activa
             "hidden_size is not that of the weights", expected=str(hidden), found=found
         )
     steps, batch, size = x.shape
-    if w.shape != (kind.gates * hidden, size) or r.shape != (kind.gates * hidden, hidden):
-        raise ShapeError("the weights do not fit", found=f"x {x.type}, W {w.type}, R {r.type}")
     inputs = x.reshape((steps * batch, size)).op(nn.MatmulOp, w, transpose_b=True)
     bias, recurrent = _direction(call, 3, d), None
     if bias is not None:
@@ -181,7 +209,8 @@ def _run(cell: _Cell, kind: _CellKind, first: State, backward: bool) -> tuple[Va
     call, (steps, batch, _) = cell.call, cell.inputs.shape
     lengths, sequences = call.optional(4), [cell.inputs]
     if lengths is not None:
-        lengths = lengths.cast(np.int64).reshape((batch, 1))
+        lengths = call.checked(lengths.cast(np.int64), 0, steps, "sequence_lens")
+        lengths = lengths.reshape((batch, 1))
         sequences.append(call.positions(steps, 0, 1))
 
     def step(state: Values, inputs: Values) -> tuple[State, State]:

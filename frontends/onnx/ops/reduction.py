@@ -171,5 +171,7 @@ def topk(call: Call) -> tuple[Value, ...]:
     call.meaningless("sorted")
     k, axis = call.static_size(1, "k"), call.axis(call.x)
     if decided(k < 0) or decided(k > call.x.shape[axis]):
-        raise ShapeError("k is out of range", expected=f"at most {call.x.shape[axis]}")
+        raise ShapeError(
+            "k is out of range", expected=f"in [0, {call.x.shape[axis]}]", found=str(k)
+        )
     return call.build.emit(nn.TopkOp, call.x, k=k, axis=axis, largest=call.flag("largest", True))

@@ -108,7 +108,7 @@ def _plan(call: Call) -> _ResizePlan:
     shape = call.x.shape
     axes = [front_axis(axis, len(shape)) for axis in call.integers("axes") or range(len(shape))]
     if len(set(axes)) != len(axes):
-        raise ShapeError("an axis is given twice", found=str(axes))
+        raise ShapeError("an axis is given twice", expected="distinct axes", found=str(axes))
     told = _numbers(call, 2, "scales")
     sizes, scales, regions = [*shape], [1.0] * len(shape), [(0.0, 1.0)] * len(shape)
     if told:
@@ -141,10 +141,16 @@ def _plan(call: Call) -> _ResizePlan:
 def _apply_sizes(call: Call, axes: Sequence[int], sizes: list[Size], scales: list[float]) -> None:
     shape, wanted = call.x.shape, call.static_sizes(3, "sizes")
     if len(wanted) != len(axes) or any(decided(size < 0) for size in wanted):
-        raise ShapeError("sizes are one number for each axis", found=str(list(wanted)))
+        raise ShapeError(
+            "sizes are one number >= 0 for each axis",
+            expected=f"{len(axes)} numbers",
+            found=str(list(wanted)),
+        )
     resized = [axis for axis, size in zip(axes, wanted, strict=True) if shape[axis] != size]
     if not all(differs(shape[axis], 0) for axis in resized):
-        raise ShapeError("an empty dimension cannot be resized", found=str(call.x.type))
+        raise ShapeError(
+            "an empty dimension cannot be resized", expected="elements", found=str(call.x.type)
+        )
     factors = [_factor(shape[axis], size) for axis, size in zip(axes, wanted, strict=True)]
     policy = call.choice("keep_aspect_ratio_policy", "stretch", "not_larger", "not_smaller")
     if policy != "stretch":
@@ -190,7 +196,11 @@ def _resized_axis(call: Call, plan: _ResizePlan, x: Value, axis: int) -> Value:
     [new] = call.build.limited(plan.sizes[axis], copies=_COPIES)
     places = positions(plan.coordinates, old, new, scale, plan.regions[axis])
     if not np.isfinite(places).all():
-        raise ShapeError("roi and scales give no positions", found=f"{plan.regions[axis]}, {scale}")
+        raise ShapeError(
+            "roi and scales give no positions",
+            expected="finite numbers",
+            found=f"{plan.regions[axis]}, {scale}",
+        )
     if plan.mode == "nearest":
         if call.flag("exclude_outside"):
             call.unsupported("exclude_outside is not supported with mode 'nearest'")

@@ -70,5 +70,7 @@ def _per_axis(call: Call, name: str, rank: int) -> tuple[int, ...]:
     values = call.integers(name) or (1,) * rank
     check_length(name, values, rank)
     if min(values, default=1) < 1:
-        raise ShapeError(f"attribute {name!r} is not positive", found=str(list(values)))
+        raise ShapeError(
+            f"attribute {name!r} is not positive", expected=">= 1", found=str(list(values))
+        )
     return values

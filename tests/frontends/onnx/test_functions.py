@@ -80,3 +80,10 @@ def test_if_that_is_not_decided() -> None:
     proto = model([branch], inputs, [value("y", [2, 3])])
     with pytest.raises(ShapeError, match="condition"):
         OnnxSource(proto).graph({"x": (2, 3), "condition": ()})
+
+
+def test_an_error_in_a_function_of_onnx_tells_the_operands_of_the_node() -> None:
+    q, k = value("q", [1, 2, 2, 4]), value("k", [1, 2, 0, 4])
+    proto = model([node("Attention", ["q", "k", "k"], ["y"])], [q, k], [value("y", None)], opset=23)
+    with pytest.raises(ShapeError, match=r"Attention takes no operands .*1x2x0x4xf32"):
+        OnnxSource(proto).graph({"q": (1, 2, 2, 4), "k": (1, 2, 0, 4)})
