@@ -69,19 +69,25 @@ lint: $(VENV)/.test ## style, types, layers, docstrings
 	$(BIN)/python -m docs.docstrings
 
 .PHONY: pytest
-pytest: $(VENV)/.test ## the tests alone, filecheck's among them
+pytest: $(VENV)/.test $(if $(SLOW),emulators) ## the tests alone, filecheck's among them
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(if $(SLOW),--slow) $(ARGS)
 
 .PHONY: test-op-info
 test-op-info: $(VENV)/.test-torch ## PyTorch's samples of its ops, forward and backward: an hour
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --slow tests/frontends/torch/op_info.py $(ARGS)
 
-.PHONY: test-aarch64
-test-aarch64: $(VENV)/.test ## code for AArch64: kernels and models in emulators, installed with apt by root
+# What runs whole programs for AArch64 on other machines, as Debian and Ubuntu name it.
+EMULATORS := qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+
+.PHONY: emulators
+emulators: ## an emulator of AArch64 and a compiler for it, installed with apt by root
 	@{ command -v qemu-aarch64 && command -v aarch64-linux-gnu-gcc; } >/dev/null || \
-		{ test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -qq -y \
-		--no-install-recommends qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross; } || \
-		echo 'without qemu-aarch64 and aarch64-linux-gnu-gcc, whole programs are left out'
+		{ test "$$(id -u)" = 0 && apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $(EMULATORS); } >/dev/null 2>&1 || \
+		echo 'Tests of whole programs for AArch64 are skipped. To run them: apt-get install $(EMULATORS)'
+
+.PHONY: test-aarch64
+test-aarch64: $(VENV)/.test emulators ## code for AArch64: kernels and models in emulators, all cases
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --slow tests/kernels tests/codegen tests/lowering/test_threads.py \
 		tests/driver/test_targets.py tests/driver/test_qemu.py -k 'neon or aarch64 or qemu or spill' $(ARGS)
 

@@ -3,6 +3,12 @@
        tessella compile ../digits/digits.onnx --emit c --shape image=1x1x8x8 -o digits_net.o
        cc -O2 -pthread digits.c digits_net.o -o digits
        ./digits 2 < images.txt                  on two threads
+
+   For AArch64, on another machine (docs/shipping.md):
+
+       tessella compile ../digits/digits.onnx --emit c --target neon --shape image=1x1x8x8 -o digits_net.o
+       aarch64-linux-gnu-gcc -O2 -static -pthread digits.c digits_net.o -o digits
+       qemu-aarch64 ./digits 2 < images.txt
 */
 #include <pthread.h>
 #include <stdalign.h>

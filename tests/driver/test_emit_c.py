@@ -222,11 +222,17 @@ def digits_in_c(folder: Path, target: str = "native", compiler: Sequence[str] = 
 
 def check_digits(command: Sequence[str]) -> None:
     """Assert that the example says what the model does."""
+    images, digits = images_and_digits()
+    printed = subprocess.run(command, input=images, capture_output=True, text=True, check=True)
+    assert printed.stdout.split() == digits
+
+
+def images_and_digits() -> tuple[str, Sequence[str]]:
+    """Return images as the example reads them, and the digits that the model sees in them."""
     images = np.random.default_rng(0).random((5, 1, 1, 8, 8)).astype(np.float32)
-    text = "\n".join(repr(float(x)) for x in images.flat)
-    printed = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
     model = tessella.compile(DIGITS / "digits.onnx")
-    assert printed.stdout.split() == [str(int(np.argmax(model(x)))) for x in images]
+    digits = [str(int(np.argmax(model(x)))) for x in images]
+    return "\n".join(repr(float(x)) for x in images.flat), digits
 
 
 def test_code_for_callers_with_threads_has_no_pool_and_no_events() -> None:

@@ -1,10 +1,11 @@
-"""Models for C on AArch64, as whole programs in an emulator of Linux: `make test-aarch64` installs
-what this needs, where it can."""
+"""Models for C on AArch64, as whole programs in an emulator of Linux. `make emulators` installs the
+emulator and the compiler."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,15 @@ import pytest
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
-from tests.driver.test_emit_c import check_digits, digits_in_c, in_c
+from docs import blocks
+from tests.driver.test_emit_c import (
+    DIGITS,
+    ROOT,
+    check_digits,
+    digits_in_c,
+    images_and_digits,
+    in_c,
+)
 from tests.frontends.onnx.models import model, value
 from tests.models import load_model, random_inputs, run_onnxruntime
 from tests.native import Array
@@ -28,7 +37,7 @@ BUILD = [COMPILER, "-static"]
 
 pytestmark = pytest.mark.skipif(
     shutil.which(COMPILER) is None or shutil.which(EMULATOR) is None,
-    reason=f"there is no {COMPILER}, or no {EMULATOR}",
+    reason=f"{COMPILER} or {EMULATOR} is missing: `make emulators` installs them as root",
 )
 
 
@@ -37,6 +46,21 @@ def test_the_example_knows_digits(tmp_path: Path) -> None:
     digits_in_c(tmp_path, "neon", BUILD)
     for threads in ("1", "2"):
         check_digits([EMULATOR, str(tmp_path / "program"), threads])
+
+
+def test_the_documented_commands_cross_compile_the_example(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "shipping.md").read_text(encoding="utf-8")
+    [block] = (each for each in blocks.blocks(page) if COMPILER in each.text)
+    shutil.copy(DIGITS / "digits.onnx", tmp_path)
+    shutil.copy(ROOT / "examples" / "c" / "digits.c", tmp_path)
+    images, digits = images_and_digits()
+    (tmp_path / "images.txt").write_text(images)
+    command = f'tessella() {{ "{sys.executable}" -m tessella "$@"; }}\n{block.text}'
+    done = subprocess.run(
+        ["bash", "-ec", command], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split()[-len(digits) :] == digits
 
 
 DOTPROD, ROWS = "neon+dotprod", "neon+dotprod+i8mm"
@@ -128,11 +152,9 @@ def _bytes(dtype: str, shape: tuple[int, ...]) -> Array:
 
 
 @pytest.mark.slow
+@pytest.mark.sweep(first=1)
 @pytest.mark.parametrize(
-    "name",
-    [
-        *("squeezenet", "mobilenet_opset18", "efficientnet_b0", "lstm_tagger", "gru_tagger"),
-    ],
+    "name", ["lstm_tagger", "gru_tagger", "squeezenet", "mobilenet_opset18", "efficientnet_b0"]
 )
 def test_models(name: str, tmp_path: Path) -> None:
     """The answers are those of ONNX Runtime, and have the same bits on several threads."""

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -205,27 +206,113 @@ def test_the_numbers(places: str, printed: Printed, folder: Path) -> None:
 PRODUCTS = """
 import numpy as np
 from acme import blas
+from tessella.support.errors import LibraryError
 
 rng = np.random.default_rng(0)
-print(blas.SGEMM is not None)
-for found in (blas.SGEMM, None):
-    blas.SGEMM = found
-    for m, k, n in ((1, 1, 1), (3, 8, 16), (37, 5, 29), (128, 64, 1)):
-        a, b = rng.random((m, k), np.float32), rng.random((k, n), np.float32)
-        np.testing.assert_allclose(blas.product(a, b, transpose_b=False), a @ b, rtol=1e-5)
-        turned = np.ascontiguousarray(b.T)
-        np.testing.assert_allclose(blas.product(a, turned, transpose_b=True), a @ b, rtol=1e-5)
+for m, k, n in ((1, 1, 1), (3, 8, 16), (37, 5, 29), (128, 64, 1)) if blas.SGEMM else ():
+    a, b = rng.random((m, k), np.float32), rng.random((k, n), np.float32)
+    np.testing.assert_allclose(blas.product(a, b, transpose_b=False), a @ b, rtol=1e-5)
+    turned = np.ascontiguousarray(b.T)
+    np.testing.assert_allclose(blas.product(a, turned, transpose_b=True), a @ b, rtol=1e-5)
+blas.SGEMM = None
+try:
+    blas.product(np.ones((2, 2), np.float32), np.ones((2, 2), np.float32), transpose_b=False)
+except LibraryError as error:
+    print(error)
 """
 
 
 def test_its_product_is_a_function_of_a_library(site: Path, folder: Path) -> None:
-    assert python(site, folder, "-c", PRODUCTS) in ("True\n", "False\n")
+    printed = python(site, folder, "-c", PRODUCTS)
+    assert printed.startswith("this NumPy ships no OpenBLAS")
+    assert "kernels='-blas'" in printed
 
 
 def test_its_product_is_a_rival(printed: Printed) -> None:
     [(out, _)] = printed["rival"]
     rejected = next(e["rejected"] for e in json.loads(out)["ops"] if e["node"] == "y")
     assert "acme-blas" in {entry["kernel"] for entry in rejected}
+
+
+RIVALS = """
+import json, sys
+import numpy as np
+import onnx
+import tessella as ts
+from acme import blas
+from onnx import numpy_helper
+from tessella.driver.tune import tune
+from tessella.targets import can_run, get
+
+tune.TURNS, tune.COPIES = 4, 2
+M, K, N = 32, 1024, 1024
+model = onnx.parser.parse_model(f'''
+<ir_version: 8, opset_import: ["": 18]>
+products (float[{M},{K}] x, float[{K},{N}] v) => (float[{M},{N}] y, float[{M},{N}] z) {{
+    y = MatMul(x, w)
+    z = MatMul(x, v)
+}}''')
+for node in model.graph.node:
+    node.name = node.output[0]
+rng = np.random.default_rng(0)
+x, v, w = (rng.standard_normal(shape, np.float32) for shape in ((M, K), (K, N), (K, N)))
+model.graph.initializer.append(numpy_helper.from_array(w, "w"))
+target = next((name for name in ("avx512", "avx2", "sse") if can_run(get(name))), None)
+if blas.SGEMM is None or target is None:
+    sys.exit()
+
+
+def compiled(**settings):
+    options = ts.Options(**settings)
+    return ts.compile(model, places=["x86/f32"], target=target, options=options)
+
+
+found = {}
+for switches in ("", "-blas", "+blas"):
+    program = compiled(kernels=switches)
+    ops = {e["node"]: e for e in program.explain().ops}
+    found[switches] = {node: [e["kernel"], e["place"], e["fallback"]] for node, e in ops.items()}
+    found["why" + switches] = program.explain().why()
+    for result, wanted in zip(program.run(None, {"x": x, "v": v}), (x @ w, x @ v), strict=True):
+        np.testing.assert_allclose(result, wanted, rtol=1e-3, atol=1e-3)
+ops = compiled(pick="measure", budget=20, database="times.json").explain().ops
+found["measured"] = {e["node"]: e["measured"] for e in ops}
+with open("times.json") as file:
+    found["times"] = [*json.load(file)["machines"][0]["kernels"]]
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def rivals(site: Path, folder: Path) -> Mapping[str, Any]:
+    """Return the kernels of a product with a constant and of one with an input, by the switches."""
+    printed = python(site, folder, "-c", RIVALS)
+    if not printed:
+        pytest.skip("NumPy ships no OpenBLAS here, or this machine is not x86")
+    return json.loads(printed)
+
+
+BLAS = ["acme-blas", "x86/f32/nchw", None]
+NATIVE = ["matmul", "x86/f32/nchw", None]
+
+
+def test_the_blas_is_picked_where_it_costs_less(rivals: Mapping[str, Any]) -> None:
+    """A native kernel reads constants in packed panels; the BLAS packs in each call."""
+    assert rivals[""] == {"y": NATIVE, "z": BLAS}
+    assert "not acme-blas at x86/f32/nchw: it takes" in rivals["why"]
+    assert "not matmul at x86/f32/nchw: it takes" in rivals["why"]
+
+
+def test_switches_turn_the_blas_off_or_prefer_it(rivals: Mapping[str, Any]) -> None:
+    assert rivals["-blas"] == {"y": NATIVE, "z": NATIVE}
+    assert "not acme-blas at x86/f32/nchw: -blas turns it off" in rivals["why-blas"]
+    assert rivals["+blas"] == {"y": BLAS, "z": BLAS}
+
+
+def test_the_blas_and_the_native_kernel_are_measured(rivals: Mapping[str, Any]) -> None:
+    assert rivals["measured"] == {"y": True, "z": True}
+    for kernel in ("matmul", "acme-blas"):
+        assert sum(f" {kernel} at x86/f32/nchw" in key for key in rivals["times"]) == 2
 
 
 def test_its_operators_are_supported(printed: Printed) -> None:

@@ -1,6 +1,7 @@
-"""Products by the BLAS that NumPy carries: a function of a shared library as a kernel.
+"""Matrix products by the BLAS that NumPy ships: a function of a shared library as a kernel.
 
-The BLAS runs on threads of its own; `OPENBLAS_NUM_THREADS` is how many.
+The wheels of NumPy contain OpenBLAS. It has its own threads; `OPENBLAS_NUM_THREADS` is their
+number.
 """
 
 from __future__ import annotations
@@ -12,18 +13,24 @@ import numpy as np
 
 from tessella.dialects import nn
 from tessella.dialects.nn.core import shape_of
+from tessella.kernels.cost import bytes_of, moving
 from tessella.kernels.elements import rows
-from tessella.kernels.host_cost import host_seconds
+from tessella.kernels.host_cost import CALL, START
 from tessella.kernels.registry import called
 from tessella.runtime.host import Array
 from tessella.runtime.library import CFunction, c_function, row_major
 from tessella.support.errors import LibraryError
+from tessella.support.sizes import estimated
+from tessella.targets import Target
 
 ROW_MAJOR, PLAIN, TRANSPOSED = 101, 111, 112
-"""Of CBLAS's enumerations."""
+"""The values of CBLAS's enumerations."""
+PRODUCT_RATE = 0.85
+"""The fraction of the peak that OpenBLAS's inner loop reaches on packed operands."""
 
 NAMES = ("scipy_cblas_sgemm64_", "cblas_sgemm64_")
-"""With 64-bit integers; wheels of NumPy have a prefix, to live beside other copies."""
+"""The names of the function with 64-bit integers. NumPy's wheels add a prefix, which separates this
+copy of the library from others in the process."""
 ARGUMENTS = [
     *(c_int,) * 3,  # order, transa, transb
     *(c_int64,) * 3,  # m, n, k
@@ -32,8 +39,8 @@ ARGUMENTS = [
 ]
 
 
-def _found() -> CFunction | None:
-    """The function, in the libraries that are beside NumPy or in it."""
+def _find() -> CFunction | None:
+    """Return the function from a library beside NumPy or in it; None if there is none."""
     package = Path(np.__file__).parent
     folders = (package.with_name("numpy.libs"), package / ".dylibs")
     for library in (path for folder in folders for path in sorted(folder.glob("*openblas*"))):
@@ -44,21 +51,46 @@ def _found() -> CFunction | None:
     return None
 
 
-SGEMM = _found()
+SGEMM = _find()
 
 
-def _is_of_matrices(op: nn.MatmulOp) -> str | None:
+def _obstacle(op: nn.MatmulOp) -> str | None:
+    """Return why the BLAS cannot compute a product, as a sentence; None if it can."""
+    if SGEMM is None:
+        return "this NumPy ships no OpenBLAS"
     matrices = all(len(shape_of(value)) == 2 for value in (op.a, op.b))
     return None if matrices else "it multiplies two matrices"
 
 
+def sgemm_seconds(op: nn.MatmulOp, target: Target) -> float:
+    """Return the seconds of a call on one thread: the call from Python, the copies of the operands
+    into packed panels, and the multiply-adds.
+
+    The BLAS packs both operands in each call. A generated kernel reads constants that were packed
+    when the program was compiled, so it is usually cheaper if an operand is constant.
+    """
+    products = estimated(op.operations) / (PRODUCT_RATE * target.fma_ports * target.lanes(32))
+    moved = moving(sum(map(bytes_of, op.operands)), bytes_of(op.results[0]), target)
+    return moved + (START + CALL + products) / (target.ghz * 1e9)
+
+
 @called(
-    nn.MatmulOp, "acme-blas", elements=rows(["f32"]), applies=_is_of_matrices, cost=host_seconds
+    nn.MatmulOp,
+    "acme-blas",
+    elements=rows(["f32"]),
+    applies=_obstacle,
+    cost=sgemm_seconds,
+    method="blas",
 )
 def product(a: Array, b: Array, *, transpose_b: bool) -> Array:
-    """a[M, K] b[K, N]; with `transpose_b`, b is [N, K]. Where the BLAS is not found, by NumPy."""
+    """Return a[M, K] b[K, N]; with `transpose_b`, b is [N, K]."""
     if SGEMM is None:
-        return np.matmul(a, b.T if transpose_b else b)
+        raise LibraryError(
+            "this NumPy ships no OpenBLAS",
+            where=str(Path(np.__file__).parent),
+            expected="a library openblas in numpy.libs, as in NumPy's wheels",
+            hint="pip install --force-reinstall numpy, or turn the kernel off: kernels='-blas'",
+        )
     a, b = row_major(a, np.float32), row_major(b, np.float32)
     (m, k), n = a.shape, b.shape[0 if transpose_b else 1]
     result = np.empty((m, n), np.float32)
