@@ -103,6 +103,11 @@ format: $(VENV)/.test ## put the source into its form
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
+.PHONY: pages
+pages: $(VENV)/.test ## what is generated in docs/: pages of ops and options, and the output of commands
+	$(BIN)/python -m docs.generated --write
+	$(BIN)/python -m docs.snippets --write
+
 .PHONY: docs
 docs: $(DOCS) ## the documentation as a site in build/site, with all links checked
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -19,16 +19,17 @@ USUAL_STEPS = 16
 
 
 class LoopOp(IRDLOperation):
-    """An op that runs a function of the module for each element of sequences, or while a condition
+    """A loop that runs a function of the module for each element of sequences, or while a condition
     is true.
 
-    Its operands are the initial carried values, the sequences, which are split along their first
-    dimension, and loop-invariant values. The function takes the carried values, an element of each
-    sequence, and the invariant values; it returns the next carried values, and an element of each
-    output sequence. The op returns the last carried values, followed by the output sequences.
+    The operands are the initial carried values, the sequences, which are split along their first
+    dimension, and loop-invariant values. ``carried`` and ``scanned`` are the numbers of carried
+    values and of sequences. The function takes the carried values, an element of each sequence, and
+    the invariant values; it returns the next carried values, and an element of each output
+    sequence. The op returns the last carried values, followed by the output sequences.
 
-    ``backward`` lists the sequences, numbered from the inputs to the outputs, that run from the
-    last element to the first.
+    ``backward`` lists the sequences that run from the last element to the first: it numbers the
+    input sequences first and the output sequences after them.
 
     The first carried value of a ``conditional`` loop is a scalar boolean. The function runs only
     while that value is true, perhaps fewer times than there are elements, perhaps never. Elements

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from xdsl.ir import Dialect, Operation
+from xdsl.ir import Dialect
 from xdsl.irdl import IRDLOperation
 
 from tessella.dialects.elements import NamedElementType, StringType
@@ -63,7 +63,7 @@ FAMILIES = (
 elementwise ops defines further classes."""
 
 
-def ops_of(module: ModuleType) -> list[type[Operation]]:
+def ops_of(module: ModuleType) -> list[type[IRDLOperation]]:
     """Return the op classes that a module defines, sorted by op name."""
     defined = (
         value

@@ -42,15 +42,21 @@ from tessella.support.sizes import Size
 class AttentionOp(NnOp):
     """Attention: softmax(scale * q kᵀ + mask) v for q[.., M, K], k[.., N, K], v[.., N, D].
 
-    The softmax runs along N. The leading dimensions of q and k broadcast; the leading dimensions of
-    v, and the mask, broadcast to the scores[.., M, N]. ``transposed_k`` reads k as [.., K, N]. With
-    ``causal``, query m attends only to keys 0 to m + ``past``: the scores of all other keys are
-    -inf.
+    The result is [.., M, D], and the softmax runs along N. The leading dimensions of q and k
+    broadcast; the leading dimensions of v, and the mask, broadcast to the scores[.., M, N].
+    ``transposed_k`` reads k as [.., K, N].
 
-    Every step rounds to the element type. If a row of the mask is -inf everywhere, the result row
-    is NaN; if it is the least finite number everywhere, all rows of v have the same weight. With
-    ``nan_as_zero``, probabilities that are NaN count as 0: the result row is 0 if the mask row is
-    -inf everywhere, or if a score of the row is NaN.
+    Every step rounds to the element type. If all scores of a row are -inf, or one of them is NaN,
+    the row of the result is NaN; with ``nan_as_zero`` it is 0. If the mask has the least finite
+    number everywhere in a row, all rows of v have the same weight.
+
+    With ``causal``, query m attends only to the keys 0 to m + ``past``; all other keys are hidden
+    from it. The score of a hidden key never counts, whatever k and the mask contain, NaN and
+    infinities included. A hidden value has the weight 0. IEEE 754 makes 0 times a non-finite value
+    NaN, but kernels skip most hidden values. If v[n, d] is not finite, element d of the queries
+    that do not see key n is therefore unspecified: NaN, or as if v[n, d] were finite. All other
+    elements follow IEEE 754, for all sizes and kernels. Models with non-finite padding should clear
+    v there.
     """
 
     name = "nn.attention"

@@ -1,4 +1,4 @@
-"""Values known at compile time: weights by symbol, and splats."""
+"""Values known at compile time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tessella.support.errors import InternalError, ShapeError
 
 
 class ConstantOp(NnOp):
-    """Base of the ops without operands that have a result known at compile time."""
+    """A constant: the result is known at compile time."""
 
     res = result_def(base(TensorType))
     traits = traits_def(Pure())

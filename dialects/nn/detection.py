@@ -1,4 +1,4 @@
-"""Ops on detectors' boxes."""
+"""Boxes and regions of images."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class NonMaxSuppressionOp(NnOp):
     boxes that overlap a selected box with a higher score.
 
     `boxes[batch, box]` holds two opposite corners, or with `centered` a center, a width and a
-    height; `scores[batch, class, box]` holds the likelihood of a class. A box is dropped if its
-    intersection with a selected box is more than `overlap` of their union, or if its score is NaN
-    or not above `least`. At most `most` boxes of a class are selected, and no more than `room`.
-    `selected` has the batch, the class and the box of each selected box, followed by zeros; `count`
-    is the number of selected boxes.
+    height; `scores[batch, class, box]` holds the likelihood of a class. Boxes with equal scores
+    keep their order. A box is dropped if its intersection with a selected box is more than
+    `overlap` of their union, or if its score is NaN or not above `least`. At most `most` boxes of a
+    class are selected, and no more than `room`. `selected` has a row of batch, class and box for
+    each selected box, followed by zeros; `count` is the number of selected boxes. Both are i64.
     """
 
     name = "nn.non_max_suppression"

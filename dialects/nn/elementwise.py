@@ -1,6 +1,8 @@
-"""The elementwise ops: a class for each row of `runtime/host/elementwise.py`, `where` and `cast`.
+"""Elementwise ops.
 
-A class gets a name in this module once code refers to it: ``AddOp`` is ``OPS["add"]``.
+A row of `runtime/host/elementwise.py` describes an op; `where`, `cast` and `bitcast` have a class
+instead. The class of a row gets a name in this module once code refers to it: ``AddOp`` is
+``OPS["add"]``.
 """
 
 from __future__ import annotations

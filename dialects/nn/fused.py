@@ -25,7 +25,8 @@ from tessella.dialects.assembly import parse_operand, parse_types, print_types
 
 @irdl_op_definition
 class YieldOp(IRDLOperation):
-    """The terminator of a group's region; its operands are the results of the group."""
+    """The terminator of a group's region: `nn.yield %r : tensor<4xf32>`. Its operands are the
+    results of the group."""
 
     name = "nn.yield"
     values = var_operand_def(base(TensorType))
@@ -40,7 +41,7 @@ class YieldOp(IRDLOperation):
 class FusedOp(IRDLOperation):
     """A group of ops that becomes one kernel. The arguments of the region stand for the operands.
 
-    ``%y = nn.fused(%a = %x, %b = %w) {.. nn.yield %r : tensor<4xf32>} : tensor<4xf32>``
+    `%y = nn.fused(%a = %x, %b = %w) {.. nn.yield %r : tensor<4xf32>} : tensor<4xf32>`
     """
 
     name = "nn.fused"

@@ -1,6 +1,7 @@
 """Gather and scatter.
 
-Negative indices count from the back. An index out of range raises ExecutionError at run time.
+Indices are integers of i64 or i32. Negative indices count from the back. An index out of range is
+an ExecutionError at run time.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ REDUCTIONS = ("none", "add", "mul", "max", "min")
 
 
 class IndexedOp(NnOp):
-    """Base of ops that access data (the first operand) at indices (the second)."""
+    """An access to data, the first operand, at indices, the second operand."""
 
     res = result_def(base(TensorType))
     traits = traits_def(Pure())
@@ -165,10 +166,10 @@ class GatherNdOp(IndexedOp):
 
 
 class ScatterOp(IndexedOp):
-    """Base of ops that copy data and write `updates` into the copy at `indices`, or combine them
-    with its elements by `reduction`.
+    """A copy of data with `updates` written at `indices`.
 
-    If several updates go to one position without a reduction, the last one wins.
+    `reduction` is `none`, or `add`, `mul`, `max` or `min`, which combine an update with the element
+    at its position. If several updates go to one position without a reduction, the last one wins.
     """
 
     DEFAULTS: ClassVar[Defaults] = {"reduction": "none"}

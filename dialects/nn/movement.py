@@ -1,4 +1,4 @@
-"""Ops that move elements without computing with them, and `resize`."""
+"""Shapes and positions of elements."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ Ints = tuple[Size, ...]
 
 
 class MovementOp(NnOp):
-    """Base of ops with a result of the same element type as their operand x."""
+    """An op with one operand, x, whose element type the result has."""
 
     x = operand_def(base(TensorType))
     res = result_def(base(TensorType))
@@ -362,7 +362,9 @@ class ResizeOp(MovementOp):
     """x sampled at `sizes` points in each dimension: ONNX's Resize without cubic modes and regions.
 
     Element i of a dimension is read at the position `coordinates`(i), which depends on the
-    dimension's scale. The mode `nearest` rounds the position as `nearest_mode` says; the mode
+    dimension's scale. `coordinates` is one of ONNX's modes `half_pixel`, `half_pixel_symmetric`,
+    `pytorch_half_pixel`, `align_corners` and `asymmetric`. The mode `nearest` rounds the position
+    as `nearest_mode` says: `round_prefer_floor`, `round_prefer_ceil`, `floor` or `ceil`. The mode
     `linear` interpolates between the two elements around the position, in each dimension.
     """
 

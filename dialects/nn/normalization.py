@@ -45,8 +45,7 @@ from tessella.support.sizes import Size
 
 
 class NormalizationOp(NnOp):
-    """Base of the normalizations: the operands are floating-point tensors of one element type, and
-    the result has the type of the first operand, x."""
+    """A normalization of floats: the result has the type of the first operand, x."""
 
     res = result_def(base(TensorType))
     traits = traits_def(Pure())
@@ -116,8 +115,8 @@ class RmsNormOp(TrailingNormOp):
 
 @irdl_op_definition
 class GroupNormOp(ChannelNormOp):
-    """x[N, C, spatial..] normalized over its spatial dimensions and the channels of a group, then
-    * scale[C] + bias[C]. With one channel in a group it is ONNX's InstanceNormalization."""
+    """x[N, C, spatial..] normalized over its spatial dimensions and the channels of a group, times
+    scale[C], plus bias[C]. With one channel in a group it is ONNX's InstanceNormalization."""
 
     name = "nn.group_norm"
     x = operand_def(base(TensorType))
@@ -151,7 +150,8 @@ class BatchNormOp(ChannelNormOp):
 
 @irdl_op_definition
 class LrnOp(NormalizationOp):
-    """x / (bias + alpha / size * s)^beta, s the sum of x^2 over the `size` nearest channels."""
+    """x / (bias + alpha / size * s)^beta for x[N, C, ..], where s is the sum of x^2 over the `size`
+    nearest channels."""
 
     name = "nn.lrn"
     DEFAULTS: ClassVar[Defaults] = {"alpha": 1e-4, "beta": 0.75, "bias": 1.0}

@@ -1,5 +1,7 @@
-"""Windows that move over the spatial dimensions of x[N, C, spatial..]: poolings, and the sum of
-windows."""
+"""Poolings, and sums of windows.
+
+A window moves over the spatial dimensions of x[N, C, spatial..].
+"""
 
 from __future__ import annotations
 
@@ -48,8 +50,9 @@ def pool_extent(
 
 
 class PoolOp(NnOp):
-    """Base of the poolings. `pads` lists the padding before each spatial dimension, then after
-    each."""
+    """A pooling. `pads` lists the padding before each spatial dimension, then after each. With
+    `ceil_mode`, a last window may extend beyond the padding, unless it would start in the
+    padding."""
 
     DEFAULTS: ClassVar[Defaults] = {**WINDOW, "ceil_mode": False}
     x = operand_def(base(TensorType))

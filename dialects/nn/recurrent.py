@@ -1,4 +1,4 @@
-"""Recurrences and loops: a function that runs for each iteration."""
+"""Recurrences and loops."""
 
 from __future__ import annotations
 
@@ -37,12 +37,11 @@ class _RunsBody(SymbolUserOpInterface):
 
 @irdl_op_definition
 class ScanOp(NnOp, LoopOp):
-    """A loop that runs a function of the module for each element of sequences, or while a condition
-    holds: see ``LoopOp``.
+    """A loop around a function of the module, `body`, which stands above the caller.
 
-    ``%h, %ys = nn.scan @step %h0, %xs, %r carried 1 scanned 1 : tensor<8xf32>, tensor<5x8xf32>``
+    `%h, %ys = nn.scan @step %h0, %xs, %r carried 1 scanned 1 : tensor<8xf32>, tensor<5x8xf32>`
 
-    ``%c, %h = nn.scan @step %go, %h0 carried 2 scanned 0 conditional true : tensor<i1>, ..``
+    `%c, %h = nn.scan @step %go, %h0 carried 2 scanned 0 conditional true : tensor<i1>, ..`
     """
 
     name = "nn.scan"

@@ -1,4 +1,4 @@
-"""Reductions, and other ops along axes: softmax, cumulative sums, the k largest."""
+"""Reductions, and other ops along axes."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ def reduced_shape(shape: Sequence[Size], axes: Sequence[int], keepdims: bool) ->
 
 
 class ReduceOp(NnOp):
-    """Base of the reductions over `axes`. If `axes` is empty, the result is x; if there are no
-    elements to reduce, it is the identity of the reduction."""
+    """A reduction over `axes`. If `axes` is empty, the result is x; if there are no elements to
+    reduce, it is the identity of the reduction. With `keepdims`, the reduced dimensions stay, with
+    size 1."""
 
     DEFAULTS: ClassVar[Defaults] = {
         "axes": ByRank("all", lambda rank: tuple(range(rank))),
@@ -59,7 +60,7 @@ class ReduceOp(NnOp):
 
 
 class ArithmeticReduceOp(ReduceOp):
-    """Base of the reductions of numbers. Booleans are not allowed."""
+    """A reduction of numbers. Booleans are not allowed."""
 
     def infer(self) -> Sequence[Tensor]:
         check_number(self, self.x)
@@ -110,8 +111,9 @@ class ReduceProdOp(ArithmeticReduceOp):
 
 
 class ArgOp(NnOp):
-    """Base of ops that find the index of an element along `axis`. If several elements are equal, it
-    is the first of them, or the last with `select_last_index`."""
+    """The index of an element along `axis`, an i64. If several elements are equal, it is the first
+    of them, or the last with `select_last_index`. With `keepdims`, the dimension `axis` stays, with
+    size 1."""
 
     DEFAULTS: ClassVar[Defaults] = {"keepdims": False, "select_last_index": False}
     x = operand_def(base(TensorType))
@@ -150,7 +152,7 @@ class ArgMinOp(ArgOp):
 
 
 class AlongAxisOp(NnOp):
-    """Base of ops along `axis` with a result of the same type as their operand."""
+    """An op along `axis`: the result has the type of x."""
 
     x = operand_def(base(TensorType))
     axis = prop_def(IntegerAttr[I64])
@@ -191,9 +193,9 @@ class LogSoftmaxOp(AlongAxisOp):
 
 
 class CumulativeOp(AlongAxisOp):
-    """Base of the cumulative ops: each element of the result is the aggregate of all elements up to
-    it along an axis. It excludes the element itself if `exclusive`, and starts at the end of the
-    axis if `reverse`."""
+    """A cumulative op: each element of the result is the aggregate of all elements of x up to its
+    position along the axis. With `exclusive`, the element at the position itself does not count;
+    with `reverse`, the aggregate starts at the end of the axis."""
 
     traits = traits_def(ReadsRows())
     DEFAULTS: ClassVar[Defaults] = {"exclusive": False, "reverse": False}
@@ -243,7 +245,8 @@ class CumminOp(CumulativeOp):
 
 @irdl_op_definition
 class TopkOp(NnOp):
-    """The k largest (or smallest) elements along an axis, sorted, and their indices.
+    """The k largest elements along an axis, sorted, and their indices, which are i64; the smallest
+    elements unless `largest`.
 
     Equal elements keep their order. NaN counts as larger than all numbers.
     """

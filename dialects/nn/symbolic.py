@@ -1,5 +1,4 @@
-"""Values computed from sizes, which a program reads at run time, and sizes that values
-determine."""
+"""Values computed from sizes, and sizes computed from values."""
 
 from __future__ import annotations
 
@@ -20,8 +19,8 @@ from tessella.support.sizes import Size, Symbol, product, symbols_of
 
 
 class SymbolicOp(NnOp):
-    """Base of ops without operands that compute their result from sizes, which are properties of
-    the op."""
+    """An op without operands that computes its result from sizes, which are properties of the op.
+    The result has elements of i64."""
 
     res = result_def(base(TensorType))
     traits = traits_def(Pure())
@@ -50,8 +49,10 @@ def _iota(op: IotaOp) -> Positions:
 
 @irdl_op_definition
 class IotaOp(SymbolicOp):
-    """The integers from 0 to a size, which is excluded: `%i = nn.iota count [seq] :
-    tensor<[seq]xi64>`."""
+    """The integers from 0 to a size, which is excluded.
+
+    `%i = nn.iota count [seq] : tensor<[seq]xi64>`
+    """
 
     name = "nn.iota"
     traits = traits_def(CountsPositions(_iota))
@@ -70,8 +71,10 @@ def _counted(op: TrimOp) -> Sequence[Definition]:
 
 @irdl_op_definition
 class TrimOp(NnOp):
-    """The first `count` slices of x along its first dimension: `%y = nn.trim %x, %count size [k] :
-    tensor<[k]x4xf32>` defines the symbol k, whose value is `count`.
+    """The first `count` slices of x along its first dimension.
+
+    `%y = nn.trim %x, %count size [k] : tensor<[k]x4xf32>` defines the symbol k, whose value is the
+    i64 `count`.
 
     Native code stores results whose number depends on values at the front of an array with room for
     all of them, and counts them.

@@ -27,14 +27,21 @@ AGGREGATES = ("sum", "min", "max")
 
 @irdl_op_definition
 class TreeEnsembleOp(NnOp):
-    """An aggregate over decision trees of the values of the nodes that a row reaches: [rows,
-    targets].
+    """An aggregate over decision trees: the sum, minimum or maximum (`aggregate`) of the values of
+    the nodes that each row of x[rows, features] reaches. The result is [rows, targets].
 
-    A row of `x` starts at the node with the number of the tree and takes `levels` steps. A step
-    leads from a node to the one with the number `links[node] >> bits`, or to the next one if the
-    element `links[node] mod 2**bits` of the row is at most `thresholds[node]`; a NaN is not. Links
-    have no sign. A leaf leads to itself, by the threshold NaN. The number of a node or an element
-    that is out of range stands for the last one. `values[node]` has a value for each target.
+    Nodes are rows of `thresholds`, `links` and `values`. The roots of the `trees` come first. A row
+    of x takes `levels` steps in every tree, and each step compares in the same way:
+
+    - `thresholds[node]` is compared with the element `links[node] mod 2**bits` of the row. A link
+      is an integer of i32 or i64, which is read without a sign.
+    - If the element is at most the threshold, the row goes to the node `(links[node] >> bits) + 1`,
+      otherwise, which includes a NaN, to `links[node] >> bits`.
+    - A leaf has the threshold NaN and leads to itself. `values[node]` has a value for each target.
+
+    A number out of range stands for the last node, or the last element, so nothing is checked at
+    run time. Nodes that compare otherwise (`x < t`, `x >= t`, `x == t`, membership in a set) have
+    to be written in this form, as the importer of ONNX does (`frontends/onnx/ops/ml/forest.py`).
     """
 
     name = "nn.tree_ensemble"

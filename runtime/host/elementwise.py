@@ -461,23 +461,23 @@ _ROWS = (
     Row("xor", "logic", "exclusive or", np.logical_xor, Onnx("Xor", 1, 7), laws=["commutative"]),
     # bits
     Row(
-        "bit_not", "bits", "all bits of x, turned", np.invert, Onnx("BitwiseNot", 18, 18),
+        "bit_not", "bits", "all bits of x inverted", np.invert, Onnx("BitwiseNot", 18, 18),
         laws=["involution"],
     ),
     Row(
-        "bit_and", "bitwise", "bits that both have", np.bitwise_and, Onnx("BitwiseAnd", 18, 18),
+        "bit_and", "bitwise", "bitwise and", np.bitwise_and, Onnx("BitwiseAnd", 18, 18),
         laws=["commutative"],
     ),
     Row(
-        "bit_or", "bitwise", "bits that one has or both", np.bitwise_or, Onnx("BitwiseOr", 18, 18),
+        "bit_or", "bitwise", "bitwise or", np.bitwise_or, Onnx("BitwiseOr", 18, 18),
         laws=["commutative"],
     ),
     Row(
-        "bit_xor", "bitwise", "bits that only one has", np.bitwise_xor, Onnx("BitwiseXor", 18, 18),
+        "bit_xor", "bitwise", "bitwise exclusive or", np.bitwise_xor, Onnx("BitwiseXor", 18, 18),
         laws=["commutative"],
     ),
-    Row("bit_left", "bitwise", "lhs moved by rhs bits to higher places", np.left_shift),
-    Row("bit_right", "bitwise", "lhs moved by rhs bits to lower places", np.right_shift),
+    Row("bit_left", "bitwise", "lhs shifted left by rhs bits", np.left_shift),
+    Row("bit_right", "bitwise", "lhs shifted right by rhs bits", np.right_shift),
     # quantized numbers
     Row(
         "quantize", "quantize",

@@ -1,10 +1,8 @@
-"""Types inferred by `nn` ops: from the documentation's table to hostile settings."""
+"""Types inferred by `nn` ops, also from hostile settings."""
 
 from __future__ import annotations
 
 import math
-import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,7 +39,6 @@ from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InternalError, ShapeError
 from tests.sampling import sampled
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "nn-ops.md"
 OPS: dict[str, type[NnOp]] = {op.name: op for op in nn.Nn.operations if issubclass(op, NnOp)}
 COMPUTED = {k: op for k, op in OPS.items() if not issubclass(op, nn.ConstantOp)}
 Shape = tuple[int, ...]
@@ -88,37 +85,6 @@ REGIONS: dict[str, Any] = {
 def regions(element: Attribute) -> list[SSAValue]:
     """Images, regions, and their images as elements of a type."""
     return operands((f32, (1, 2, 5, 5)), (f32, (4, 4)), (element, (4,)))
-
-
-def documented() -> dict[str, tuple[list[str], set[str]]]:
-    """Operands and properties of each op by the table in the documentation."""
-    rows: dict[str, tuple[list[str], set[str]]] = {}
-    for line in DOCUMENT.read_text().splitlines():
-        if not line.startswith("| ") or line.startswith(("| op ", "| elementwise", "| weight")):
-            continue
-        names, inputs, properties, _ = (
-            re.sub(r"\(.*?\)", "", cell) for cell in line.strip("|").split("|")
-        )
-        # what follows a `:` up to the next comma is not a name but a type
-        settings_ = set(re.findall(r"\w+", re.sub(r":[^,]*", "", properties)))
-        first, *more = re.findall(r"\w+", names)
-        prefix = first.split("_")[0]
-        for name in (first, *(prefix + m if m.startswith("_") else m for m in more)):
-            rows[f"nn.{name}"] = (re.findall(r"\w+", inputs), settings_)
-    return rows
-
-
-@pytest.mark.parametrize("name", documented())
-def test_names_are_those_of_the_documentation(name: str) -> None:
-    definition = OPS[name].get_irdl_definition()
-    inputs, properties = documented()[name]
-    assert [operand for operand, _ in definition.operands] == inputs
-    assert OPS[name].setting_defs().keys() == properties
-
-
-def test_every_op_but_elementwise_ones_is_documented() -> None:
-    elementwise = {k for k, op in COMPUTED.items() if issubclass(op, nn.ElementwiseOp)}
-    assert set(COMPUTED) - elementwise == set(documented())
 
 
 def test_every_op_has_a_numpy_kernel_and_no_more() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +13,6 @@ from tessella.driver.options import CheckedOptions, Options, make_options
 from tessella.runtime.records import decoded, encoded
 from tessella.support.errors import OptionError
 from tessella.tools.commands.shared import add_options, options_of
-
-PAGE = Path(__file__).parents[2] / "docs" / "options.md"
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"pick": "luck"}, "unknown pick 'luck'\n  expected: one of cost, grade, measure"),
@@ -65,10 +62,6 @@ def test_checked_options_have_them() -> None:
     # programs do not depend on how long kernels are measured
     other = make_options(options=dataclasses.replace(rare, budget=9), threads=3)
     assert (other, repr(other)) == (checked, repr(checked))
-
-
-def test_the_page() -> None:
-    assert PAGE.read_text() == option_docs.page(), "python -m tessella.driver.option_docs"
 
 
 def test_all_are_described() -> None:

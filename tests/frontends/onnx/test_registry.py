@@ -1,14 +1,13 @@
-"""The table of ops agrees with what the installed onnx knows, and with the documentation."""
+"""The table of ops agrees with what the installed onnx knows."""
 
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 
 import pytest
 from onnx import defs
 
-from tessella.frontends.onnx import ops, table
+from tessella.frontends.onnx import ops
 
 ENTRIES = [entry for rows in ops.entries().values() for entry in rows]
 
@@ -28,10 +27,3 @@ def test_one_entry_for_each_version(op: str) -> None:
     rows = ops.entries()[op]
     for before, after in itertools.pairwise(rows):
         assert before.last < after.first
-
-
-def test_documentation_is_up_to_date() -> None:
-    page = Path(__file__).parents[3] / "docs" / "operators.md"
-    assert page.read_text() == table.page(), (
-        "run python -m tessella.frontends.onnx.table > docs/operators.md"
-    )
