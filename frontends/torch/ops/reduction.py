@@ -242,6 +242,27 @@ def logsumexp(emit: Emitter, x: Value, dim: Dims, keepdim: bool = False) -> Valu
     return total.op(nn.LogOp) + top.reshape(total.shape)
 
 
+# ** counting **
+
+
+@aten("histc")
+def histc(emit: Emitter, x: Value, bins: int = 100, min: float = 0, max: float = 0) -> Value:
+    values = x.flat()
+    low, high = values.like(min), values.like(max)
+    if min == max and product(x.shape) != 0:
+        low, high = amin(emit, values), amax(emit, values)
+        is_one = low.equals(high)
+        low, high = where(is_one, low - 1, low), where(is_one, high + 1, high)
+    place = ((values - low) * bins / (high - low)).cast(np.int64)
+    place = place.op(nn.MinOp, place.like(bins - 1))
+    # the elements outside the range have a bin of their own, which is dropped
+    place = where((values >= low) & (values <= high), place, bins)
+    counts = filled(emit, 0, (bins + 1,), x.dtype)
+    ones = filled(emit, 1, values.shape, x.dtype)
+    found = counts.op(nn.ScatterElementsOp, place, ones, axis=0, reduction="add")
+    return found.part(0, 0, bins)
+
+
 # ** along an axis **
 
 
