@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tessella.frontends.torch.ops import (
     attention,
+    bags,
     complex,
     creation,
     elementwise,
@@ -16,10 +17,12 @@ from tessella.frontends.torch.ops import (
     pooling,
     reduction,
     sampling,
+    searching,
 )
 
 FAMILIES = (
     attention,
+    bags,
     complex,
     creation,
     elementwise,
@@ -32,5 +35,6 @@ FAMILIES = (
     pooling,
     reduction,
     sampling,
+    searching,
 )
 """The modules of the converters."""
