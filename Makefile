@@ -73,7 +73,7 @@ pytest: $(VENV)/.test $(if $(SLOW),emulators) ## the tests alone, filecheck's am
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(if $(SLOW),--slow) $(ARGS)
 
 .PHONY: test-op-info
-test-op-info: $(VENV)/.test-torch ## PyTorch's samples of its ops, forward and backward: an hour
+test-op-info: $(VENV)/.test-torch ## all of PyTorch's samples of its ops, forward and backward, in minutes
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --slow tests/frontends/torch/op_info.py $(ARGS)
 
 # What runs whole programs for AArch64 on other machines, as Debian and Ubuntu name it.

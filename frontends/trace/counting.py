@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from tessella.dialects.nn.core import shapes_differ
 from tessella.frontends.emitter import Value, where
+from tessella.frontends.searching import found_places
 from tessella.frontends.trace.dispatch import FUNCTIONS
 from tessella.frontends.trace.function import function
 from tessella.frontends.trace.indexing import as_indices
@@ -19,7 +20,7 @@ from tessella.frontends.trace.size import TracedSize, as_size
 from tessella.frontends.trace.traced import DType, Trace, Traced
 from tessella.frontends.trace.ufuncs import BOOL, comparable_kinds
 from tessella.support.errors import ShapeError, TessellaError
-from tessella.support.sizes import Size, bounds_of
+from tessella.support.sizes import Size
 
 _INT64, _FLOAT64 = np.dtype(np.int64), np.dtype(np.float64)
 
@@ -73,11 +74,7 @@ def _searchsorted(
     side: str = "left",
     sorter: npt.ArrayLike | None = None,
 ) -> Value:
-    """Return the positions at which elements of ``v`` would be inserted into the sorted ``a``.
-
-    Bisection searches for all elements at once, with as many iterations as the largest possible
-    size of ``a`` takes.
-    """
+    """Return the positions at which elements of ``v`` would be inserted into the sorted ``a``."""
     if side not in ("left", "right"):
         raise ShapeError("side is unknown", expected="'left' or 'right'", found=repr(side))
     ordered, values = common(trace, *_comparable(trace, a, v))
@@ -101,27 +98,6 @@ def _comparable(trace: Trace, *arrays: npt.ArrayLike) -> Sequence[Any]:
     kinds = [kind_of(x) for x in operands]
     columns = zip(operands, kinds, comparable_kinds(operands, kinds), strict=True)
     return [x if own is kind else cast(trace, x, np.dtype(kind)) for x, own, kind in columns]
-
-
-def found_places(ordered: Value, values: Value, side: str) -> Value:
-    """Emit for each of ``values`` the number of elements of a sorted vector that are less, or with
-    the side ``right`` less or equal. NaN counts as greater than all numbers."""
-    size = ordered.shape[0]
-    place = ordered.emitter.splat(0, values.shape, _INT64)
-    if size == 0:
-        return place
-    before = Value.__lt__ if side == "left" else Value.__le__
-    for step in range((bounds_of(size)[1] - 1).bit_length()):
-        # half of the ceil(size / 2**step) elements that remain; 0 once a smaller actual size needs
-        # no more iterations
-        half = (size + (1 << step) - 1) // (2 << step)
-        is_before = before(ordered.gather(place + (half - 1), 0), values)
-        place = where(is_before, place + half, place)
-    place = place + before(ordered.gather(place, 0), values).cast(_INT64)
-    if not values.is_float:
-        return place
-    numbers = ordered.equals(ordered).cast(_INT64).sum([0]) if side == "left" else size
-    return where(values.equals(values), place, numbers)
 
 
 @function

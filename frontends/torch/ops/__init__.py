@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from tessella.frontends.torch.ops import (
     attention,
+    bags,
     complex,
     creation,
     elementwise,
+    grouped,
     indexing,
     linear,
     movement,
@@ -15,13 +17,16 @@ from tessella.frontends.torch.ops import (
     pooling,
     reduction,
     sampling,
+    searching,
 )
 
 FAMILIES = (
     attention,
+    bags,
     complex,
     creation,
     elementwise,
+    grouped,
     indexing,
     linear,
     movement,
@@ -30,5 +35,6 @@ FAMILIES = (
     pooling,
     reduction,
     sampling,
+    searching,
 )
 """The modules of the converters."""

@@ -273,6 +273,39 @@ def expm1(emit: Emitter, x: Value) -> Value:
     return where(power.equals(1), wide, where(coarse, less, exact))
 
 
+ERFC = (
+    0.41099837287518415, 0.1719047368352004, 0.05145894391176655, 0.008316570615471362,
+    -0.0007068666929821377, -0.0006285090895203627, -1.839463811147806e-05, 5.24586043358541e-05,
+    3.1719130308396084e-06, -5.591674335527212e-06, -1.0537971126330127e-07, 7.01691837469212e-07,
+    -6.283311823649893e-08, -8.988505809272104e-08, 2.3222255582762486e-08, 9.770555825927195e-09,
+    -4.920858157686986e-09, -6.385707461294599e-10, 5.463387796761865e-10,
+)  # fmt: skip
+"""Coefficients of erfc(x) exp(x^2) / t in 3 t - 1, with t = 2 / (2 + x), for x >= 1. Error:
+1.3e-15."""
+
+
+@aten("erfc")
+def erfc(emit: Emitter, x: Value) -> Value:
+    (wide,) = floating(emit, x)
+    share = 2 / (wide.op(nn.MaxOp, wide.like(1)) + 2)
+    place, series = share * 3 - 1, wide.like(ERFC[-1])
+    for coefficient in reversed(ERFC[:-1]):
+        series = series * place + coefficient
+    # a difference from 1 has no digits left where erf is close to 1
+    tail = (-(wide * wide)).op(nn.ExpOp) * share * series
+    return where(wide > 1, tail, 1 - wide.op(nn.ErfOp))
+
+
+@aten("hypot")
+def hypot(emit: Emitter, a: Operand, b: Operand) -> Value:
+    sides = [abs(each) for each in promoted(emit, a, b)]
+    long, short = sides[0].op(nn.MaxOp, sides[1]), sides[0].op(nn.MinOp, sides[1])
+    # squares of the sides themselves could overflow
+    ratio = short / where(long.equals(0), 1, long)
+    is_infinite = sides[0].equals(math.inf) | sides[1].equals(math.inf)
+    return where(is_infinite, math.inf, long * (ratio * ratio + 1).op(nn.SqrtOp))
+
+
 @aten("atan2")
 def atan2(emit: Emitter, y: Operand, x: Operand) -> Value:
     above, right = floating(emit, y, x)

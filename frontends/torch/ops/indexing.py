@@ -9,9 +9,9 @@ import numpy as np
 
 from tessella.dialects import nn
 from tessella.dialects.nn.core import broadcast_shapes, normalise_axis
-from tessella.frontends.emitter import Emitter, Value, concat, where
+from tessella.frontends.emitter import DType, Emitter, Value, concat, where
 from tessella.frontends.torch.ops.creation import filled
-from tessella.frontends.torch.ops.elementwise import truth
+from tessella.frontends.torch.ops.elementwise import floor_divided, truth
 from tessella.frontends.torch.promote import Operand, lifted
 from tessella.frontends.torch.registry import aten, refuse
 from tessella.support.sizes import Size, product
@@ -66,8 +66,19 @@ def gather(emit: Emitter, x: Value, dim: int, index: Value, **_: object) -> Valu
     return _within(x, index.shape, axis).op(nn.GatherElementsOp, _indices(index), axis=axis)
 
 
-REDUCTIONS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
-_NEUTRAL = {"sum": 0.0, "prod": 1.0, "amax": -math.inf, "amin": math.inf}
+REDUCTIONS = {"sum": "add", "mean": "add", "prod": "mul", "amax": "max", "amin": "min"}
+
+
+def _neutral(reduce: str, dtype: DType) -> float:
+    """Return the number that changes no other one in a reduction."""
+    if reduce not in ("amax", "amin"):
+        return int(reduce == "prod")
+    if dtype == np.bool_:
+        return int(reduce == "amin")
+    if dtype.kind not in "iu":
+        return -math.inf if reduce == "amax" else math.inf
+    limits = np.iinfo(dtype)
+    return int(limits.min if reduce == "amax" else limits.max)
 
 
 def _scattered(x: Value, dim: int, index: Value, source: Operand, reduction: str = "none") -> Value:
@@ -93,7 +104,7 @@ def scatter_add(emit: Emitter, x: Value, dim: int, index: Value, source: Value) 
     return _scattered(x, dim, index, source, "add")
 
 
-@aten("scatter_reduce.two", note="not the mean")
+@aten("scatter_reduce.two")
 def scatter_reduce(
     emit: Emitter,
     x: Value,
@@ -104,13 +115,15 @@ def scatter_reduce(
     *,
     include_self: bool = True,
 ) -> Value:
-    if reduce not in REDUCTIONS:
-        raise refuse("a reduction", reduce)
     if not include_self:
-        if not x.is_float and reduce in ("amax", "amin"):
-            raise refuse("a maximum of integers that leaves out the elements themselves")
-        x = _scattered(x, dim, index, _NEUTRAL[reduce])
-    return _scattered(x, dim, index, source, REDUCTIONS[reduce])
+        x = _scattered(x, dim, index, _neutral(reduce, x.dtype))
+    total = _scattered(x, dim, index, source, REDUCTIONS[reduce])
+    if reduce != "mean":
+        return total
+    counts = filled(emit, int(include_self), x.shape, x.dtype)
+    counts = _scattered(counts, dim, index, filled(emit, 1, index.shape, x.dtype), "add")
+    counts = counts.op(nn.MaxOp, counts.like(1))
+    return total / counts if total.is_float else floor_divided(total, counts)
 
 
 # ** by a mask **

@@ -9,7 +9,7 @@ import numpy as np
 
 from tessella.dialects import nn
 from tessella.dialects.nn.core import normalise_axis
-from tessella.frontends.emitter import DType, Emitter, Value, where
+from tessella.frontends.emitter import Array, DType, Emitter, Value, where
 from tessella.frontends.shapes import resolved_shape
 from tessella.frontends.torch.ops.creation import filled, positions
 from tessella.frontends.torch.ops.elementwise import cast, truth
@@ -147,6 +147,35 @@ def cdist_backward(
 
 def _column(x: Value) -> Value:
     return x.reshape((*x.shape, 1))
+
+
+@aten("dist")
+def dist(emit: Emitter, a: Value, b: Value, p: float = 2) -> Value:
+    left, right = floating(emit, a, b)
+    return vector_norm(emit, left - right, p)
+
+
+def _pairs(x: Value) -> list[Array]:
+    """Return the rows of all pairs of different rows."""
+    if not isinstance(x.shape[0], int):
+        raise refuse("the distances of an unknown number of rows", x.shape[0])
+    return [*np.triu_indices(x.shape[0], 1)]
+
+
+@aten("_pdist_forward", note="a known number of rows")
+def pdist(emit: Emitter, x: Value, p: float = 2) -> Value:
+    first, second = (x.gather(emit.constant(rows), 0) for rows in _pairs(x))
+    return vector_norm(emit, first - second, p, -1)
+
+
+@aten("_pdist_backward", note="a known number of rows")
+def pdist_backward(emit: Emitter, grad: Value, x: Value, p: float, distances: Value) -> Value:
+    first, second = _pairs(x)
+    places = np.full((x.shape[0],) * 2, len(first))
+    places[first, second] = places[second, first] = np.arange(len(first))
+    matrices = (v.pad([0], [1]).gather(emit.constant(places), 0) for v in (grad, distances))
+    of_pairs, between = matrices
+    return cdist_backward(emit, of_pairs, x, x, p, between)
 
 
 # ** statistics **
@@ -345,6 +374,27 @@ def median_dim(emit: Emitter, x: Value, dim: int = -1, keepdim: bool = False) ->
 @aten("median")
 def median(emit: Emitter, x: Value) -> Value:
     return median_dim(emit, x.flat(), 0)[0]
+
+
+@aten("nanmedian.dim")
+def nanmedian_dim(
+    emit: Emitter, x: Value, dim: int = -1, keepdim: bool = False
+) -> tuple[Value, ...]:
+    """Emit the lower median of the numbers, which is NaN if there is none."""
+    if not x.is_float or not x.rank:
+        return median_dim(emit, x, dim, keepdim)
+    axis = normalise_axis(dim, x.rank)
+    numbers = (~x.op(nn.IsNanOp)).cast(np.int64).sum([axis], keepdims=True)
+    middle = where(numbers > 0, (numbers - 1) / 2, 0)
+    shape = middle.shape if keepdim else [n for d, n in enumerate(x.shape) if d != axis]
+    # NaN comes last
+    found = [each.op(nn.GatherElementsOp, middle, axis=axis) for each in sort(emit, x, axis)]
+    return tuple(each.reshape(shape) for each in found)
+
+
+@aten("nanmedian")
+def nanmedian(emit: Emitter, x: Value) -> Value:
+    return nanmedian_dim(emit, x.flat(), 0)[0]
 
 
 @aten("sort", "sort.stable")
