@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, cast
 
+import numpy as np
 import numpy.typing as npt
 
 from tessella.runtime import host
@@ -30,6 +32,16 @@ class HostStep:
     specs: tuple[TensorSpec, ...] | None = None
     """The specs of the outputs, on which other steps rely; None if any are acceptable."""
 
+    @cached_property
+    def dtypes(self) -> Sequence[np.dtype[Any]] | None:
+        """The dtypes of the outputs."""
+        return None if self.specs is None else [spec.dtype for spec in self.specs]
+
+    @cached_property
+    def shapes(self) -> Sequence[tuple[int, Sequence[tuple[int, Size]]]]:
+        """The shapes of the outputs: the number of each output, and its sizes by axis."""
+        return [(i, [*enumerate(spec.shape)]) for i, spec in enumerate(self.specs or ())]
+
     def at(self, values: Mapping[str, int]) -> HostStep:
         """Return the step for values of the symbols. Symbols that the step defines remain."""
         settings = {name: _numbers(setting, values) for name, setting in self.settings.items()}
@@ -42,6 +54,7 @@ class HostCall:
 
     def __init__(self, step: HostStep) -> None:
         self.step = step
+        self._outputs = [*enumerate(step.outputs)]
 
     def resize(self, step: Any, sized: Any, workspace: Any) -> None:
         """Change the step to values of the symbols."""
@@ -50,9 +63,10 @@ class HostCall:
 
     def run(self, values: list[Any]) -> None:
         """Call the kernel."""
-        inputs = [values[i] for i in self.step.inputs]
-        for i, result in zip(self.step.outputs, _host(self.step, inputs), strict=True):
-            values[i] = result
+        inputs = [*map(values.__getitem__, self.step.inputs)]
+        results = _host(self.step, inputs)
+        for number, i in self._outputs:
+            values[i] = results[number]
 
 
 def _numbers(setting: Any, values: Mapping[str, int]) -> Any:
@@ -63,9 +77,8 @@ def _numbers(setting: Any, values: Mapping[str, int]) -> Any:
 
 
 def _host(step: HostStep, inputs: Sequence[Array]) -> list[Array]:
-    dtypes = None if step.specs is None else [spec.dtype for spec in step.specs]
     try:
-        results = host.run(step.kernel, inputs, step.settings, dtypes)
+        results = host.run(step.kernel, inputs, step.settings, step.dtypes)
     except ExecutionError as error:
         raise ExecutionError(
             error.what, where=f"node {step.node!r}", expected=error.expected, found=error.found
@@ -79,26 +92,27 @@ def _host(step: HostStep, inputs: Sequence[Array]) -> list[Array]:
             f"the kernel {step.kernel!r} raised {type(error).__name__}: {error}",
             where=f"node {step.node!r}",
         ) from error
-    if step.specs is not None and not _have_shapes(results, step.specs):
+    if len(results) != len(step.outputs) or not _have_shapes(results, step):
         raise ExecutionError(
             f"the kernel {step.kernel!r} returns other shapes than it must",
             where=f"node {step.node!r}",
-            expected=", ".join(str(spec.shape) for spec in step.specs),
+            expected=", ".join(str(spec.shape) for spec in step.specs or ())
+            or f"{len(step.outputs)} of any shape",
             found=", ".join(str(result.shape) for result in results),
         )
     return results
 
 
-def _have_shapes(results: Sequence[Array], specs: Sequence[TensorSpec]) -> bool:
-    """Return whether results have the shapes of specs. Symbols stand for any sizes, but the same
-    symbol for equal ones."""
-    if [result.shape for result in results] == [spec.shape for spec in specs]:
-        return True
+def _have_shapes(results: Sequence[Array], step: HostStep) -> bool:
+    """Return whether results have the shapes of a step's outputs. Symbols stand for any sizes, but
+    the same symbol for equal ones."""
     found: dict[Size, int] = {}
-    for result, spec in zip(results, specs, strict=True):
-        if result.ndim != len(spec.shape):
+    for i, sizes in step.shapes:
+        shape = results[i].shape
+        if len(shape) != len(sizes):
             return False
-        for n, size in zip(result.shape, spec.shape, strict=True):
+        for axis, size in sizes:
+            n = shape[axis]
             if (found.setdefault(size, n) if isinstance(size, Expr) else size) != n:
                 return False
     return True

@@ -40,6 +40,7 @@ from tessella.runtime.pool import CONTEXT, CONTEXT_SLOTS, LINE, POOL, Team
 from tessella.runtime.scan import Loop
 from tessella.runtime.specs import Constant, TensorSpec
 from tessella.runtime.symbols import DefinedSymbol, Dimension, ElementSymbol, SymbolSource
+from tessella.runtime.values import are_apart
 from tessella.runtime.watch import Watch
 from tessella.support.decisions import known
 from tessella.support.errors import InternalError, ResourceError
@@ -220,15 +221,18 @@ class Program:
             self._run(first, sized, values, out, workspace, team)
             for stretch in others:
                 taken += sized.fixed.values()
-                sizes = (*sizes, *stretch.found(values, sized.symbols))
+                for each in stretch.defined:
+                    sizes = (*sizes, each.of(values, sized.symbols))
                 sized = self._sized.get(sizes) or self._new_sizes(stretch, sizes)
-                for i in sized.fixed:
-                    values[i] = sized.values[i]
+                for i, array in sized.fixed.items():
+                    values[i] = array
                 self._run(stretch, sized, values, out, workspace, team)
             results = [*map(values.__getitem__, self.results)]
             if self._apart:
                 return results
-            taken += [*sized.fixed.values(), *(array for array in out if array is not None)]
+            taken += [*sized.fixed.values(), *[array for array in out if array is not None]]
+            if are_apart(results, taken):
+                return results
             return self._owned(results, taken, out, workspace)
         except MemoryError as error:
             raise ResourceError(f"there is not enough memory: {error}") from error
@@ -286,16 +290,20 @@ class Program:
             self._sized.clear()
         names = (each.symbol.name for each in stretch.symbols)
         known = dict(zip(names, sizes, strict=True))
-        own = ((i, self.constants[i]) for i in stretch.constants)
-        fixed = {i: constant.at(known).array(self.weights) for i, constant in own}
+        fixed = {i: self._constant(i, known) for i in stretch.constants}
         values: list[Any] = [None] * self._count
         for i, array in fixed.items():
-            # Native code assumes row-major memory; arrays of equal elements have strides of 0.
-            values[i] = np.require(array, None, ["C", "A"]) if i in self._read else array
+            values[i] = array
         steps = tuple(step.at(known) for step in stretch.steps) if known else stretch.steps
         numbers = tuple([known.get(each.symbol.name, 0) for each in self.symbols])
         found = self._sized[sizes] = _Sized(sizes, numbers, known, steps, values, fixed)
         return found
+
+    def _constant(self, number: int, known: Mapping[str, int]) -> Array:
+        """Return a constant for values of the symbols."""
+        array = self.constants[number].at(known).array(self.weights)
+        # Native code assumes row-major memory; arrays of equal elements have strides of 0.
+        return np.require(array, None, ["C", "A"]) if number in self._read else array
 
     @property
     def library(self) -> Library:
@@ -362,10 +370,6 @@ class _Stretch:
     key: object = field(default_factory=object)
     """The key of the frames of this stretch in workspaces."""
 
-    def found(self, values: Sequence[Any], known: Mapping[str, int]) -> list[int]:
-        """Return the values of the symbols that become known where the stretch begins."""
-        return [each.of(values, known) for each in self.defined]
-
 
 def _stretches(program: Program) -> list[_Stretch]:
     """Divide a program after each step that defines symbols."""
@@ -402,7 +406,8 @@ class _Sized:
     values: list[Any]
     """The values of the program by number: constants, and None for values that a run computes."""
     fixed: Mapping[int, Array]
-    """The constants by number, in the memory of the weights."""
+    """The constants by number, in the memory of the weights where native code can read them
+    there."""
     _arenas: dict[int, int] = field(default_factory=dict[int, int])
     """Bytes of the largest arena, by number of threads."""
 

@@ -65,7 +65,7 @@ def owned(values: Sequence[Value], taken: Collection[Value]) -> list[Value]:
     Arrays are copied if they are read-only, or share memory with ``taken`` or with each other.
     Lists are new.
     """
-    if _are_apart(values, taken):
+    if are_apart(values, taken):
         return [*values]
     known, found = [*arrays_in(taken)], [*arrays_in(values)]
     shared = sharing([*known, *found])
@@ -74,26 +74,21 @@ def owned(values: Sequence[Value], taken: Collection[Value]) -> list[Value]:
     return [_with(value, arrays) for value in values]
 
 
-def _are_apart(values: Sequence[Value], taken: Collection[Value]) -> bool:
+def are_apart(values: Sequence[Value], taken: Iterable[Value]) -> bool:
     """Return whether all ``values`` are writable arrays that share memory neither with each other
     nor with ``taken``."""
     owners = set[int]()
     for x in values:
         if not isinstance(x, np.ndarray):
             return False
-        owner = _owner(x)
-        if not (isinstance(owner, np.ndarray) and owner.flags.owndata and x.flags.writeable):
+        owner = x if x.base is None else x.base
+        if not (type(owner) is np.ndarray and owner.flags.owndata and x.flags.writeable):
             return False
         owners.add(id(owner))
     for x in taken:
-        if not isinstance(x, np.ndarray) or id(_owner(x)) in owners:
+        if not isinstance(x, np.ndarray) or id(x if x.base is None else x.base) in owners:
             return False
     return len(owners) == len(values)
-
-
-def _owner(x: Array) -> object:
-    """Return the object that owns an array's memory."""
-    return x if x.base is None else x.base
 
 
 def sharing(arrays: Sequence[Array]) -> set[int]:

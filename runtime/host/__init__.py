@@ -29,6 +29,8 @@ from tessella.runtime.host.registry import KERNELS, OF_BITS, Array, HostKernel, 
 from tessella.support import plugins
 from tessella.support.errors import ExecutionError, InternalError
 
+DType = np.dtype[Any]
+
 __all__ = ["KERNELS", "Array", "HostKernel", "kernel", "run"]
 
 _FAMILIES = (
@@ -49,7 +51,7 @@ def run(
     name: str,
     arrays: Sequence[Array | None],
     settings: Mapping[str, Any],
-    dtypes: Sequence[np.dtype[Any]] | None = None,
+    dtypes: Sequence[DType] | None = None,
 ) -> list[Array]:
     """Run a NumPy kernel by name, without warnings, as IEEE's special values are intended.
 
@@ -60,20 +62,41 @@ def run(
         plugins.import_all(plugins.HOST)
     if name not in KERNELS:
         raise InternalError(f"no host kernel for {name}")
-    taken = tagged if name in OF_BITS else widened
+    if name in OF_BITS:
+        own = [x if x is None else tagged(x) for x in arrays]
+        return _results(name, own, settings, dtypes)
     with np.errstate(all="ignore"):
-        given = (None if x is None else _read_only(taken(x)) for x in arrays)
-        results = KERNELS[name](*given, **settings)
-        listed = results if isinstance(results, tuple) else (results,)
-        if dtypes is not None:
-            if len(listed) != len(dtypes):
-                raise ExecutionError(
-                    f"the kernel {name!r} returns another number of results than its op has",
-                    expected=_shown(len(dtypes)),
-                    found=_shown(len(listed)),
-                )
-            listed = [converted(np.asarray(x), to) for x, to in zip(listed, dtypes, strict=True)]
-    return [np.ascontiguousarray(x) if np.ndim(x) else np.asarray(x) for x in listed]
+        wide = [x if x is None else _read_only(widened(x)) for x in arrays]
+        return _results(name, wide, settings, dtypes)
+
+
+def _results(
+    name: str,
+    arrays: Sequence[Array | None],
+    settings: Mapping[str, Any],
+    dtypes: Sequence[DType] | None,
+) -> list[Array]:
+    """Call a NumPy kernel, and return its results as contiguous arrays of ``dtypes``."""
+    found = KERNELS[name](*arrays, **settings)
+    listed = found if isinstance(found, tuple) else (found,)
+    if dtypes is None:
+        return [*map(_stored, listed)]
+    if len(listed) != len(dtypes):
+        raise ExecutionError(
+            f"the kernel {name!r} returns another number of results than its op has",
+            expected=_shown(len(dtypes)),
+            found=_shown(len(listed)),
+        )
+    return [*map(_stored, listed, dtypes)]
+
+
+def _stored(x: Array, to: DType | None = None) -> Array:
+    """Return a result of a kernel, which may be a number of NumPy, as a contiguous array, of the
+    dtype ``to`` if given."""
+    array = np.asarray(x)
+    if to is not None and array.dtype != to:
+        array = converted(array, to)
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
 
 def _read_only(array: Array) -> Array:

@@ -34,7 +34,7 @@ def _wrapped(indices: Array, size: int) -> Array:
     return np.where(wide < 0, wide + size, wide)
 
 
-@kernel("gather")
+@kernel("gather", of_bits=True)
 def gather(data: Array, indices: Array, *, axis: int) -> Array:
     """Return the slices of ``data`` at ``indices`` along an axis, as NumPy's take does."""
     return np.take(data, _wrapped(indices, data.shape[axis]), axis=axis)
@@ -53,7 +53,7 @@ def _positions(data: Array, indices: Array, axis: int) -> tuple[Array, ...]:
     return tuple(own)
 
 
-@kernel("gather_elements")
+@kernel("gather_elements", of_bits=True)
 def gather_elements(data: Array, indices: Array, *, axis: int) -> Array:
     """Return the element of ``data`` at each position of ``indices``, with the coordinate along
     ``axis`` replaced by the element of ``indices``."""
@@ -65,7 +65,7 @@ def _tuples(shape: Sequence[int], indices: Array) -> tuple[Array, ...]:
     return tuple(_wrapped(indices[..., d], shape[d]) for d in range(indices.shape[-1]))
 
 
-@kernel("gather_nd")
+@kernel("gather_nd", of_bits=True)
 def gather_nd(data: Array, indices: Array, *, batch_dims: int) -> Array:
     """Return the slices of ``data`` at the index tuples in the last dimension of ``indices``; the
     first ``batch_dims`` dimensions of both correspond."""

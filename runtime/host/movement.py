@@ -13,19 +13,19 @@ from tessella.support.errors import ExecutionError
 Ints = Sequence[int]
 
 
-@kernel("reshape")
+@kernel("reshape", of_bits=True)
 def reshape(x: Array, *, shape: Ints) -> Array:
     """Return the elements in another shape, as NumPy's reshape does."""
     return np.reshape(x, tuple(shape))
 
 
-@kernel("transpose")
+@kernel("transpose", of_bits=True)
 def transpose(x: Array, *, perm: Ints) -> Array:
     """Permute the dimensions, as NumPy's transpose does."""
     return np.transpose(x, tuple(perm))
 
 
-@kernel("channel_shuffle")
+@kernel("channel_shuffle", of_bits=True)
 def channel_shuffle(x: Array, *, groups: int) -> Array:
     """Reorder the channels of x[N, C, spatial..]: view them as [groups, C / groups], transpose
     these two dimensions, and flatten them."""
@@ -34,7 +34,7 @@ def channel_shuffle(x: Array, *, groups: int) -> Array:
     return np.swapaxes(grouped, 1, 2).reshape(x.shape)
 
 
-@kernel("slice")
+@kernel("slice", of_bits=True)
 def slice_(x: Array, *, starts: Ints, sizes: Ints, steps: Ints) -> Array:
     """Return a slice: along each dimension, ``sizes`` elements from ``starts`` with the strides
     ``steps``."""
@@ -60,19 +60,19 @@ def pad(x: Array, *, low: Ints, high: Ints, mode: str, value: float) -> Array:
     return np.pad(x, widths, mode="reflect" if mode == "reflect" else "wrap")
 
 
-@kernel("concat")
+@kernel("concat", of_bits=True)
 def concat(*inputs: Array, axis: int) -> Array:
     """Concatenate the inputs along an axis, as NumPy does."""
     return np.concatenate(inputs, axis)
 
 
-@kernel("expand")
+@kernel("expand", of_bits=True)
 def expand(x: Array, *, shape: Ints) -> Array:
     """Broadcast an array to a shape, as NumPy's broadcast_to does."""
     return np.broadcast_to(x, tuple(shape))
 
 
-@kernel("tile")
+@kernel("tile", of_bits=True)
 def tile(x: Array, *, repeats: Ints) -> Array:
     """Repeat an array along each dimension, as NumPy's tile does."""
     return np.tile(x, tuple(repeats))
@@ -90,7 +90,7 @@ def iota(*, count: int) -> Array:
     return np.arange(count, dtype=np.int64)
 
 
-@kernel("trim")
+@kernel("trim", of_bits=True)
 def trim(x: Array, count: Array, *, size: object) -> Array:
     """Return the first ``count`` slices of ``x``. Raises ExecutionError if there are fewer."""
     number = int(count)

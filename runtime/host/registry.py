@@ -13,22 +13,23 @@ HostKernel = Callable[..., Array | tuple[Array, ...]]
 KERNELS: dict[str, HostKernel] = {}
 
 OF_BITS: set[str] = set()
-"""The kernels that take elements as they are stored. All others take elements that NumPy does not
-compute with in a wider dtype."""
+"""The kernels that take the operands themselves, with elements as they are stored, and may return
+parts of them. All others take read-only views, with elements that NumPy does not compute with in a
+wider dtype."""
 
 
 def kernel(name: str, *, of_bits: bool = False) -> Callable[[HostKernel], HostKernel]:
     """Register the NumPy kernel of the op ``nn.<name>``.
 
     A name with a dot is registered as it is: the full name of an op of another dialect, for
-    example. With ``of_bits``, the kernel takes elements as they are stored.
+    example. With ``of_bits``, the kernel takes the operands themselves, with elements as they are
+    stored. It must not modify them, and it moves or compares elements without arithmetic on floats.
     """
     full = name if "." in name else f"nn.{name}"
 
     def register(function: HostKernel) -> HostKernel:
         KERNELS[full] = function
-        if of_bits:
-            OF_BITS.add(full)
+        (OF_BITS.add if of_bits else OF_BITS.discard)(full)
         return function
 
     return register

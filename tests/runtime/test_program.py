@@ -47,25 +47,42 @@ def test_a_view_of_a_constant_is_not_a_result() -> None:
     np.testing.assert_array_equal(second, np.arange(6).reshape(2, 3))
 
 
-def test_native_code_gets_all_elements_of_a_splat() -> None:
-    """A splat is one element in memory, which NumPy repeats by strides of 0."""
+def _copied(context: int, inputs: int, outputs: int, *rest: int) -> None:
+    """A segment that copies 24 bytes."""
+    source, target = (ctypes.c_void_p.from_address(p).value for p in (inputs, outputs))
+    assert source is not None
+    assert target is not None
+    ctypes.memmove(target, source, 6 * 4)
 
-    def copy(context: int, inputs: int, outputs: int, *rest: int) -> None:
-        source, target = (ctypes.c_void_p.from_address(p).value for p in (inputs, outputs))
-        assert source is not None
-        assert target is not None
-        ctypes.memmove(target, source, 6 * 4)
 
-    function = _SEGMENT(copy)
-    entry = ctypes.cast(function, ctypes.c_void_p).value
+COPIED = _SEGMENT(_copied)
+THREES = TensorSpec((2, 3), np.dtype(np.float32))
+
+
+def splat(*others: Step) -> Program:
+    """A program that copies its value 0, a splat of threes, in native code to its result 1."""
+    entry = ctypes.cast(COPIED, ctypes.c_void_p).value
     assert entry is not None
-    spec = TensorSpec((2, 3), np.dtype(np.float32))
     # the bytes after the element are another weight
     weights = packed([np.full(1, 3, np.float32), np.arange(64, dtype=np.float32)])
-    step = NativeStep("copy", 0, (0,), (1,), (spec,))
-    program = Program(0, (step,), (1,), {0: Constant(0, spec)}, weights, code=Placed(entry))
-    (y,) = program.run([])
+    steps = NativeStep("copy", 0, (0,), (1,), (THREES,)), *others
+    results = tuple(i for step in steps for i in step.outputs)
+    return Program(0, steps, results, {0: Constant(0, THREES)}, weights, code=Placed(entry))
+
+
+def test_native_code_gets_all_elements_of_a_splat() -> None:
+    """A splat is one element in memory, which NumPy repeats by strides of 0."""
+    (y,) = splat().run([])
     np.testing.assert_array_equal(y, np.full((2, 3), 3, np.float32))
+
+
+def test_a_view_of_a_splat_that_native_code_reads_is_not_a_result() -> None:
+    program = splat(HostStep("nn.reshape", "r", (0,), (2,), {"shape": (3, 2)}))
+    for _ in range(2):
+        copy, view = program.run([])
+        assert copy.tolist() == [[3] * 3] * 2
+        assert view.tolist() == [[3] * 2] * 3
+        view[:] = 0
 
 
 def test_what_a_signal_handler_raises_in_a_kernel_of_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,6 +177,15 @@ def test_a_defined_size_is_within_its_bounds(positive: str) -> None:
     assert len(program.run([np.array([1, 0])])[0]) == 1
     with pytest.raises(ExecutionError, match="from 0 to 1\n  found: 2"):
         program.run([np.array([1, 2])])
+
+
+def test_a_kernel_returns_as_many_results_as_its_step_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(host.KERNELS, "halves", lambda x: (x[:1], x[1:]))
+    for outputs in ((1,), (1, 2, 3)):
+        program = Program(1, (HostStep("halves", "h", (0,), outputs, {}),), outputs, {}, ())
+        message = f"{len(outputs)} of any shape\n  found: .1,., .2,."
+        with pytest.raises(ExecutionError, match=message):
+            program.run([np.arange(3)])
 
 
 def test_a_result_that_no_later_step_reads_defines_a_size(positive: str) -> None:

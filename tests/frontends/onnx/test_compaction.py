@@ -16,6 +16,7 @@ from tessella.frontends.onnx.importer import OnnxSource
 from tessella.runtime.program import Program
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import MOST, Symbol
+from tests.native import calls
 
 Array = np.ndarray[Any, Any]
 
@@ -217,3 +218,20 @@ def test_what_shares_memory_before_it_is_returned(monkeypatch: pytest.MonkeyPatc
     y, z = both.run(None, feeds)
     y[...] = 7
     np.testing.assert_array_equal(z, x[:3])
+
+
+def test_the_overhead_of_a_count() -> None:
+    """The number of functions that a warm call runs with a size that it computes, beside those of a
+    call without one. `bench.ops` measures the time."""
+    x = sparse((40, 5), "float32")
+    chosen = np.arange(40) % 3 == 0
+    plain = tessella.compile(node("Abs", {"x": x}), threads=1)
+    plain(x)
+    own = calls(lambda: plain(x))
+    for proto, arrays in (
+        (node("NonZero", {"x": x}), [x]),
+        (node("Compress", {"x": x, "chosen": chosen}, axis=0), [x, chosen]),
+    ):
+        model = tessella.compile(proto, threads=1)
+        model(*arrays)
+        assert calls(lambda model=model, arrays=arrays: model(*arrays)) < own + 30
