@@ -172,9 +172,11 @@ each other, between machines, or from tessella. tessella defines the results as 
   Whether sums of numbers near the largest float overflow depends on the order of their terms.
 - If a region has infinite ends, `MaxRoiPool` returns the greatest pixel of its part inside the
   image. If an end is NaN, it returns 0. A NaN among the pixels is the maximum.
-- `GridSample` of a point that is not finite is NaN in the modes `linear` and `cubic`. The mode
-  `nearest` takes NaN as the pixel at its limit, after padding as in `onnx.reference`. ONNX Runtime
-  reads a corner of the image.
+- `GridSample` of a point that is not finite is 0 in the modes `linear` and `cubic` with the padding
+  `zeros`. With other paddings, a coordinate that is NaN gives NaN. The mode `nearest` takes NaN as
+  the pixel at its limit, after padding as in `onnx.reference`. ONNX Runtime reads a corner of the
+  image.
+- `DeformConv` reads 0 at an offset that is not finite, as in ONNX Runtime.
 - `Attention` with an empty sequence of keys is refused, as it is in `onnx.reference` and in ONNX
   Runtime.
 - `Resize` reads only the elements of its window, with their weights: elements elsewhere that are

@@ -188,18 +188,18 @@ def _sampled(data: Value, axes: Sequence[Sequence[_Tap]], sizes: Sequence[int]) 
 
 
 def _term(data: Value, corner: Sequence[_Tap], sizes: Sequence[int]) -> Value:
-    """Emit for each position one of the surrounding elements, ``corner``, multiplied by its
-    weight."""
+    """Emit for each position one of the surrounding elements, ``corner``, multiplied by its weight;
+    0 if there is no such element, whatever the weight is."""
     (n, channels, _), count = data.shape, corner[0].index.shape[-1]
     index = corner[0].index
     for tap, size in zip(corner[1:], sizes[1:], strict=True):
         index = index * size + tap.index
     value = data.op(nn.GatherElementsOp, index.expand((n, channels, count)), axis=2)
     for tap in corner:
-        if tap.inside is not None:
-            value = where(tap.inside, value, 0)
         if tap.weight is not None:
             value = value * tap.weight
+        if tap.inside is not None:
+            value = where(tap.inside, value, 0)
     return value
 
 

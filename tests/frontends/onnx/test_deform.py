@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 import tessella
@@ -63,6 +64,42 @@ def test_offsets_far_outside() -> None:
     proto = one_node("DeformConv", feeds, opset=22)
     wanted = runtime(one_node("DeformConv", feeds, opset=19), feeds)[0]
     np.testing.assert_allclose(compiled(proto, feeds), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_offsets_that_are_not_finite() -> None:
+    feeds = operands((2, 2), {}, 2)
+    for i, special in enumerate((np.inf, -np.inf, np.nan, 1e30)):
+        feeds["offset"].reshape(-1)[i :: 17 + i] = special
+    proto = one_node("DeformConv", feeds, opset=19)
+    wanted = runtime(proto, feeds)[0]
+    np.testing.assert_allclose(compiled(proto, feeds), wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_batches_of_any_size(dtype: type[np.floating[Any]]) -> None:
+    settings: dict[str, Any] = {
+        "group": 2,
+        "offset_group": 2,
+        "strides": [2, 1],
+        "pads": [1, 0, 0, 2],
+    }
+    taken = operands((2, 3), settings, 2)
+    feeds: dict[str, Array] = {name: array.astype(dtype) for name, array in taken.items()}
+    proto = one_node("DeformConv", feeds, opset=19, **settings)
+    batched = ("x", "offset", "mask")
+    for value in proto.graph.input:
+        if value.name in batched:
+            value.type.tensor_type.shape.dim[0].dim_param = "n"
+    element = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    proto.graph.output[0].type.tensor_type.elem_type = element
+    model = tessella.compile(proto, fallback="error")
+    for n in (1, 2, 3, 5):
+        images = {name: np.resize(feeds[name], (n, *feeds[name].shape[1:])) for name in batched}
+        images["mask"] *= np.arange(1, n + 1, dtype=dtype).reshape(-1, 1, 1, 1)
+        [wanted], [found] = runtime(proto, feeds | images), model.run(None, feeds | images)
+        epsilon = 100 * float(np.finfo(dtype).eps)
+        np.testing.assert_allclose(found, wanted, rtol=epsilon, atol=epsilon)
+    assert model.explain().sizes == ["n: open, from 2 to 15"]
 
 
 def test_no_offset_is_a_convolution() -> None:

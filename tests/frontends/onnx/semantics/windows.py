@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -144,9 +145,9 @@ def _resizes() -> Iterator[Case]:
         yield Case("Resize", [x, None, None, np.array([1, 2, 2, 3])], settings, fixed=(3,))
 
 
-def _nothing(x: Array, grid: Array) -> Array:
-    """NaN: the weights of the pixels around a point that is not finite."""
-    return np.full((*x.shape[:2], *grid.shape[1:3]), np.nan, x.dtype)
+def _constant(value: float, x: Array, grid: Array) -> Array:
+    """Return the same value for all points."""
+    return np.full((*x.shape[:2], *grid.shape[1:3]), value, x.dtype)
 
 
 def _samples() -> Iterator[Case]:
@@ -161,8 +162,10 @@ def _samples() -> Iterator[Case]:
         settings = {"mode": "nearest", "padding_mode": padding}
         yield Case("GridSample", [normal(1, 1, 4, 5), odd], settings)
     for mode in ("linear", "cubic"):
-        settings = {"mode": mode}
-        yield Case("GridSample", [normal(1, 1, 4, 5), odd[:, :, :2]], settings, wanted=_nothing)
+        for padding, count, value in (("zeros", 2, 0.0), ("border", 1, np.nan)):
+            settings = {"mode": mode, "padding_mode": padding}
+            operands = [normal(1, 1, 4, 5), odd[:, :, :count]]
+            yield Case("GridSample", operands, settings, wanted=partial(_constant, value))
     sizes = [np.array([1, 1, *size]) for size in ((1, 1), (3, 4))]
     for size, aligned in product(sizes, (0, 1)):
         yield Case("AffineGrid", [normal(1, 2, 3), size], {"align_corners": aligned}, fixed=(1,))
