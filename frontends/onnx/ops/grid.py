@@ -34,8 +34,8 @@ class _Tap:
     """The element that is read along one dimension, for each position: tensors [N, 1,
     positions]."""
 
-    index: Value
-    """The index of the element as int64, clamped to the dimension."""
+    place: Value
+    """The index of the element as a float, clamped to the dimension."""
     weight: Value | None
     inside: Value | None
     """True if the element exists; None if it always does."""
@@ -190,17 +190,17 @@ def _sampled(data: Value, axes: Sequence[Sequence[_Tap]], sizes: Sequence[int]) 
 def _term(data: Value, corner: Sequence[_Tap], sizes: Sequence[int]) -> Value:
     """Emit for each position one of the surrounding elements, ``corner``, multiplied by its weight;
     0 if there is no such element, whatever the weight is."""
-    (n, channels, _), count = data.shape, corner[0].index.shape[-1]
-    index = corner[0].index
-    for tap, size in zip(corner[1:], sizes[1:], strict=True):
-        index = index * size + tap.index
+    (n, channels, _), count = data.shape, corner[0].place.shape[-1]
+    integer = np.int32 if math.prod(sizes) < 1 << 31 else np.int64
+    index, *others = (tap.place.cast(integer) for tap in corner)
+    for inner, size in zip(others, sizes[1:], strict=True):
+        index = index * size + inner
     value = data.op(nn.GatherElementsOp, index.expand((n, channels, count)), axis=2)
-    for tap in corner:
-        if tap.weight is not None:
-            value = value * tap.weight
-        if tap.inside is not None:
-            value = where(tap.inside, value, 0)
-    return value
+    weights = [tap.weight for tap in corner if tap.weight is not None]
+    inside = [tap.inside for tap in corner if tap.inside is not None]
+    if weights:
+        value = value * functools.reduce(operator.mul, weights)
+    return where(functools.reduce(Value.__and__, inside), value, 0) if inside else value
 
 
 @dataclass(frozen=True)
@@ -259,7 +259,7 @@ class _Axes:
         elif self.padding == "reflection":
             place = self._reflected(place, size)
         kept = place.op(nn.ClipOp, low=0.0, high=size - 1.0)
-        return _Tap(kept.cast(np.int64), weight, inside)
+        return _Tap(kept, weight, inside)
 
 
 def _weights(t: Value, is_cubic: bool) -> tuple[list[int], list[Value]]:

@@ -141,6 +141,7 @@ def test_all_corners_are_read_in_one_statement() -> None:
     text = tessella.compile(one_node("DeformConv", feeds, opset=19)).as_text("tile")
     sampling = [part for part in text.split("tile.contract") if "tile.extract" in part]
     assert [part.count("tile.extract") for part in sampling] == [4]
+    assert [part.count("arith.mulf") for part in sampling] == [4]  # one weight for each corner
 
 
 @pytest.mark.parametrize(
