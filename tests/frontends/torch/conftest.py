@@ -1,5 +1,7 @@
-"""The tests of this folder need PyTorch: without it, they are not collected. Tests run side by side,
-and each takes one core."""
+"""The tests of this folder need PyTorch: without it, they are not collected.
+
+PyTorch computes on one core, as tests run side by side.
+"""
 
 from __future__ import annotations
 
