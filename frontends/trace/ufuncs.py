@@ -76,8 +76,7 @@ def apply(trace: Trace, ufunc: np.ufunc, *operands: Any) -> Traced:
     does not accept."""
     operands = tuple(map(as_operand, operands))
     if ufunc is np.power:
-        ufunc = _simpler_power(*operands)
-        operands = operands[: ufunc.nin]
+        ufunc, operands = _simpler_power(trace, *operands)
     kinds = [kind_of(x) for x in operands]
     if ufunc in _COMPARISONS:
         kinds = comparable_kinds(operands, kinds)
@@ -105,14 +104,19 @@ def _meaning(ufunc: np.ufunc, dtype: DType) -> Meaning:
     return found
 
 
-def _simpler_power(base: Any, exponent: Any) -> np.ufunc:
-    """Return the ufunc that NumPy uses for a power with this exponent, such as ``np.square``
-    for 2."""
-    if not isinstance(base, Traced) or type(exponent) not in (int, float):
-        return np.power
-    if base.dtype.kind != "f" and type(exponent) is float:
-        return np.power
-    return _POWERS.get((base.dtype.kind, exponent), np.power)
+def _simpler_power(trace: Trace, base: Any, exponent: Any) -> tuple[np.ufunc, tuple[Any, ...]]:
+    """Return the ufunc that NumPy uses for a power with this exponent, such as ``np.square`` for 2,
+    and its operands."""
+    power, number = (np.power, (base, exponent)), exponent
+    if not isinstance(base, Traced):
+        return power
+    if isinstance(exponent, np.ndarray) and exponent.ndim == 0:
+        dtype, number = np.result_type(base.dtype, exponent.dtype), exponent.item()
+        base = base if dtype == base.dtype else Traced(trace, cast(trace, base, dtype))
+    if type(number) not in (int, float) or (base.dtype.kind != "f" and type(number) is float):
+        return power
+    simpler = _POWERS.get((base.dtype.kind, number))
+    return power if simpler is None else (simpler, (base,))
 
 
 def comparable_kinds(operands: Sequence[Any], kinds: Sequence[Kind]) -> list[Kind]:

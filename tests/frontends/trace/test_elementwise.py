@@ -189,6 +189,22 @@ def test_expressions(expression: Callable[[Any], Any]) -> None:
     agrees(expression, array((3, 4)))
 
 
+HALVES = [0.5, np.float32(0.5), np.float64(0.5), np.float16(0.5), np.array(0.5, np.float32)]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_square_roots_by_a_power_have_the_special_values_of_numpy() -> None:
+    x = np.array([-np.inf, -0.0, 0, np.inf, np.nan, -1, 4], np.float32)
+    halves = np.full(7, 0.5, np.float32)
+    functions = [*(lambda x, e=e: x**e for e in HALVES), lambda x: x**halves]
+    wanted = [function(x) for function in functions]
+    found = tessella.jit(lambda x: [function(x) for function in functions])(x)
+    for y, w in zip(found, wanted, strict=True):
+        assert y.dtype == w.dtype
+        np.testing.assert_array_equal(y, w)
+        assert np.signbit(y)[1] == np.signbit(w)[1]
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_python_numbers_give_way(dtype: str) -> None:
