@@ -10,18 +10,13 @@ from tessella.codegen.lltypes import LLType, LLValue, constant, type_of, vector,
 from tessella.codegen.writer import Handler, Writer
 from tessella.dialects.arith import LookupOp
 
-_PERMUTES = {8: "llvm.x86.avx2.permps", 16: "llvm.x86.avx512.permvar.sf.512"}
-"""The intrinsics that select lanes of a vector of f32 by the lanes of another one, by their lanes.
-They read only as many bits as number the lanes."""
-
 
 def _lookup(w: Writer, op: Operation) -> None:
     assert isinstance(op, LookupOp)
     table, code, to = op.numbers, w.get(op, 0), type_of(op.result.type)
     is_permuted = (
-        w.target.arch == "x86"
+        bool(w.target.takes_lanes)
         and to.lanes * 32 == w.target.vector_bits
-        and to.lanes in _PERMUTES
         and (to.element, code.type.element) == ("f32", "i32")
     )
     w.set(op, (_permuted if is_permuted else _one_by_one)(w, table, code, to))
@@ -32,7 +27,8 @@ def _permuted(w: Writer, table: Sequence[float], code: LLValue, to: LLType) -> L
     lanes = to.lanes
     whole = [*table] * max(1, lanes // len(table))
     parts = [vector_constant(to, whole[i : i + lanes]) for i in range(0, len(whole), lanes)]
-    chosen = [w.call(to, _PERMUTES[lanes], part, code) for part in parts]
+    name = w.target.takes_lanes[0].format(bits=w.target.vector_bits)
+    chosen = [w.call(to, name, part, code) for part in parts]
     bit = lanes
     while len(chosen) > 1:
         masked = w.binary("and", code, constant(code.type, bit))

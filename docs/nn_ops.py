@@ -69,9 +69,9 @@ results:
   steps=..)`) and in the reference kernel.
 - Operands and results of an op have one element type unless its description says otherwise.
 - Complex numbers have the types `complex<f32>` and `complex<f64>`. Ops with the traits
-  `TakesComplex` and `MovesElements` accept them, and so does `equal`. Any other op is a
-  `ShapeError`: complex numbers have no order, and a cast to a real type would lose the imaginary
-  parts.
+  `TakesComplex` and `MovesElements` accept them. So do `where`, `cast`, the scatter ops without
+  `max` and `min`, and `resize` in the mode `nearest`. Any other op is a `ShapeError`: complex
+  numbers have no order, and a cast to a real type would lose the imaginary parts.
 - Axes count from the front: frontends normalise negative axes.
 - A native kernel may reject a property, a shape or an element; NumPy then runs the op. `tessella
   check MODEL` lists these ops, with their estimated times and the reasons.

@@ -16,7 +16,9 @@ from tessella.support.sizes import Size
 
 
 class KeyLoops(RowLoops):
-    """Emits loops over rows whose values have keys. ``vector`` is the index of lanes."""
+    """Emits loops of a sort or a suppression over rows, and computes the key of each position of a
+    row: the value by which the op compares positions. ``vector`` is the index whose points are the
+    lanes of a vector."""
 
     def __init__(
         self,

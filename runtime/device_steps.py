@@ -116,7 +116,8 @@ def size_of(spec: TensorSpec) -> int:
 
 
 class CopyCall:
-    """A bound copy step. ``kept`` is the program's cache of copied constants, by number."""
+    """A step that copies a value between two memories, ready to run with the arrays of one
+    workspace. ``kept`` is the program's cache of copied constants, by the number of the value."""
 
     def __init__(self, step: CopyStep, kept: dict[int, Memory]) -> None:
         self.step = step

@@ -205,8 +205,8 @@ def packed(array: Array) -> Array:
 
 
 def unpacked(array: Array, shape: tuple[int, ...], dtype: DType) -> Array:
-    """Unpack elements below 8 bits, and strings, the inverse of ``packed``; return any other array
-    unchanged."""
+    """Unpack an array of elements below 8 bits or of strings: the inverse of ``packed``. Return any
+    other array unchanged."""
     if dtype == STRING:
         return texts.decoded(array, shape)
     element = _ELEMENTS.get(dtype)

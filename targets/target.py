@@ -74,9 +74,9 @@ class Target:
     entries by index from one vector or two; 0 if the vector holds too few."""
 
     takes_lanes: tuple[str, ...]
-    """LLVM's intrinsics that select lanes by index from one vector, and from two; empty if there
-    are none. `{bits}` stands for the width of the vector. The operands are the vector, the lane
-    numbers, and the second vector, if any."""
+    """LLVM's intrinsics that select lanes of f32 by index from one vector, and from two, as far as
+    there are any. `{bits}` stands for the width of the vector. The operands are the vector, the
+    lane numbers, of which only the lowest bits count, and the second vector, if any."""
 
     scales_by_powers: str
     """LLVM's intrinsic that multiplies by powers of two, with results down to 0 and up to infinity;

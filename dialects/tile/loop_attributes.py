@@ -198,7 +198,7 @@ def shape_text(shape: Sequence[Size]) -> str:
 
 
 def parse_storage(parser: AttrParser) -> Storage:
-    """Parse a storage: the index and the shape in ``m: 4 x 1024``."""
+    """Parse the text of a storage, an index and a shape, such as ``m: 4 x 1024``."""
     step = parser.parse_identifier(" an index")
     parser.parse_punctuation(":")
     shape = [parse_number(parser)]

@@ -140,8 +140,8 @@ class RunningRest(Generic[M]):
 
 
 def interfaces(graph: Graph) -> Rest[Interface] | None:
-    """Return the continuation of a program, with the interface of each subprogram as known before a
-    run."""
+    """Return the continuation of a program after its graph break, with each subprogram replaced by
+    its interface. None if there is no break."""
     rest = graph.rest
     return None if rest is None else rest.over(lambda subprogram: subprogram.interface)
 

@@ -73,7 +73,9 @@ class SelectedValue:
     paths: Mapping[tuple[Form, Form], Sequence[PathStep]]
 
     def steps(self, made: Form, forms: Iterable[Form]) -> dict[Hashable, float]:
-        """Return the distinct steps from a form to several others, with their costs, by name."""
+        """Return the costs of the conversions from the form ``made`` to each of ``forms``, step by
+        step: the cost of a step, by its name. A step that several conversions share occurs
+        once."""
         return {s.name: s.cost for form in forms for s in self.paths.get((made, form), ())}
 
 

@@ -30,7 +30,7 @@ _TO_FLOAT = "DequantizeLinear"
 
 @dataclass(frozen=True)
 class Quantized:
-    """A quantised model."""
+    """The result of a quantization: the quantised model, and what it was made from."""
 
     model: onnx.ModelProto
     """The model with 8 bits."""
