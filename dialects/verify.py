@@ -27,11 +27,11 @@ def verify(module: ModuleOp) -> None:
 
 
 class Verifier:
-    """A verifier for a program that several passes change in turn, most of them in few functions.
+    """A verifier that checks a program after each of several passes, and skips unchanged parts.
 
-    A program that equals a verified one is skipped, and a kernel that equals a verified one, as
-    kernels refer to nothing outside themselves. Other functions of a changed program are verified
-    again, as their validity depends on the functions that they call.
+    It skips a program that equals a verified one. In a changed program it skips each kernel that
+    equals a verified one, as kernels refer to nothing outside themselves. It verifies all other
+    functions again, as their validity depends on the functions that they call.
     """
 
     def __init__(self) -> None:

@@ -156,8 +156,8 @@ class AtAttr(Data[tuple[At, ...]]):
 
     @staticmethod
     def of(*names: str) -> AtAttr:
-        """Return the attribute for indices without windows, which enumerate the values of the
-        shared loops."""
+        """Return the attribute of a statement whose indices with these names run over the values of
+        its kernel's shared loops, without windows."""
         return AtAttr(tuple(map(At, names)))
 
     @classmethod

@@ -93,7 +93,8 @@ class RowScheduleAttr(Data[S_co]):
         printer.print_string(f"<{self.data}>")
 
     def dividing(self, units: int) -> Self:
-        """Return the schedule with ``units`` as the grain by which threads divide the units."""
+        """Return the schedule in which threads divide the rows, or groups of rows, in multiples of
+        ``units``."""
         return type(self)(replace(self.data, parallel=units))
 
 

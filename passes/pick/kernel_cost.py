@@ -55,7 +55,7 @@ class Prices:
     """The prices that the function has returned so far, by `conv at x86/f32/nhwc`."""
 
     def of(self, op: NnOp) -> OpCost:
-        """Return the costs of an op."""
+        """Return the costs of the kernels of an op, which are computed when they are read."""
         return OpCost(op, self)
 
 

@@ -89,7 +89,8 @@ def bernoulli(call: Call) -> Value:
 
 @converts("Multinomial", 7, 22, _TYPE, note=_NOTE, runs="NumPy")
 def multinomial(call: Call) -> Value:
-    """Draw classes for each row of logarithms of probabilities."""
+    """Make a graph break at random draws of classes for each row of logarithms of
+    probabilities."""
     count, dtype = call.integer("sample_size", 1), DTYPES[element_name(call.integer("dtype"))]
     call.check_ranks(2)
     if count < 1 or call.x.shape[1] == 0:
