@@ -79,11 +79,11 @@ def _numbers(setting: Any, values: Mapping[str, int]) -> Any:
 def _host(step: HostStep, inputs: Sequence[Array]) -> list[Array]:
     try:
         results = host.run(step.kernel, inputs, step.settings, step.dtypes)
-    except ExecutionError as error:
-        raise ExecutionError(
-            error.what, where=f"node {step.node!r}", expected=error.expected, found=error.found
-        ) from error
-    except (TessellaError, MemoryError):
+    except TessellaError as error:
+        if error.where is None:
+            error.at(f"node {step.node!r}")
+        raise
+    except MemoryError:
         raise
     except Exception as error:  # another package may have defined the function
         if is_of_handler(error):

@@ -34,7 +34,7 @@ from tessella.runtime.symbols import (
 from tessella.runtime.texts import STRING
 from tessella.support.sizes import Expr, Size, Symbol, bounds_of, symbols_of
 
-FORMAT = 18
+FORMAT = 19
 """The version of the file format and of the calling convention: the layout of contexts, teams and
 calls."""
 

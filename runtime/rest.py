@@ -11,16 +11,12 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from tessella.runtime.categories import CATEGORIES
 from tessella.runtime.control import CONTROL
 from tessella.runtime.drawing import DRAWING
 from tessella.runtime.events import CallEvent
-from tessella.runtime.finding import FINDING
-from tessella.runtime.images import IMAGES
-from tessella.runtime.ngrams import NGRAMS
+from tessella.runtime.maps import MAPS
 from tessella.runtime.sequences import SEQUENCES
 from tessella.runtime.signature import Dimensions, ValueInfo
-from tessella.runtime.strings import STRINGS
 from tessella.runtime.values import Array, Value, is_value, owned
 from tessella.support.errors import ExecutionError, ResourceError, ShapeError, TessellaError
 from tessella.support.foreign import is_of_handler
@@ -133,20 +129,16 @@ class Rest(Generic[P]):
 
 
 FUNCTIONS: Mapping[str, Callable[..., Sequence[Value]]] = {
-    **FINDING,
     **DRAWING,
-    **IMAGES,
     **SEQUENCES,
-    **STRINGS,
-    **CATEGORIES,
-    **NGRAMS,
+    **MAPS,
     **CONTROL,
 }
 """The functions of steps, by name. They take values, None for absent ones, and settings. The
 functions of `CONTROL` also take functions that run bodies."""
 
 
-NEW = frozenset({*FINDING, *STRINGS, *CATEGORIES, *NGRAMS, *IMAGES, *DRAWING})
+NEW = frozenset({*MAPS, *DRAWING})
 """The names of functions that return new arrays."""
 
 

@@ -49,13 +49,15 @@ def normal(*shape: int, seed: int = 0) -> Array:
 
 def sample(name: str, *shape: int, seed: int = 0) -> Array:
     """Random values of an element: N(0, 1), also as the parts of complex numbers; of integers, all
-    of the range."""
+    of the range; of strings, a few words."""
     rng = np.random.default_rng(seed)
     element = ELEMENTS[name]
     if element.is_complex:
         return np.asarray(rng.standard_normal((*shape, 2)) @ [1, 1j]).astype(DTYPES[name])
     if element.is_float:
         return converted(np.asarray(rng.standard_normal(shape)), DTYPES[name])
+    if element.kind == "string":
+        return np.asarray(rng.choice(["", "a", "b c", "größe"], shape)).astype("T")
     if element.kind == "boolean":
         return np.asarray(rng.integers(0, 2, shape)).astype(bool)
     limits = np.iinfo(DTYPES[name])

@@ -168,6 +168,7 @@ REGIONS: Settings = {"sizes": (2, 3), "scale": 1.0, "samples": 2}
 IMAGES_OF_REGIONS = fixed([0, 1, 0, 1, 0, 1, 0, 1], "i64")
 AXES: Settings = {"axes": (1, 3), "keepdims": False}
 CUMULATIVE: Settings = {"exclusive": False, "reverse": False}
+NGRAMS: Settings = {"size": 3, "starts": (0, 1), "lengths": (1, 2), "skips": 1}
 LINKS = fixed([1 << 2 | 1, 1 << 2, 2 << 2], "i64")
 """Links of a tree with a root and two leaves, which compares feature 1."""
 
@@ -327,6 +328,11 @@ ROWS: Sequence[Example] = (
     ),
     Example(nn.ScatterNdOp, [MATRIX, position(3, 1), x(3, 37)], {"reduction": "max"}),
     Example(nn.ScatterNdOp, [MATRIX, fixed([[0], [2]], "i64"), x(2, 37)], {"reduction": "add"}),
+    # strings
+    Example(nn.StringConcatOp, [MATRIX, x(37)], alone="string"),
+    Example(nn.StringMatchOp, [MATRIX], {"pattern": "[a-z ]*"}, alone="string"),
+    Example(nn.StringFindOp, [MATRIX, x(3)], alone="string"),
+    Example(nn.CountNgramsOp, [x(4, 37), x(5), fixed([2, 0, 1], "i64")], NGRAMS, alone="string"),
     # ops without operands
     Example(nn.IotaOp, [], {"count": 5}),
     Example(nn.SizesOp, [], {"values": (7,)}),

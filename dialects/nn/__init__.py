@@ -15,6 +15,7 @@ from tessella.dialects.nn import (
     constants,
     detection,
     elementwise,
+    finding,
     fused,
     indexing,
     linear,
@@ -24,6 +25,7 @@ from tessella.dialects.nn import (
     recurrent,
     reduction,
     symbolic,
+    texts,
     trees,
 )
 from tessella.dialects.nn.attention import *
@@ -31,6 +33,7 @@ from tessella.dialects.nn.constants import *
 from tessella.dialects.nn.core import NnOp as NnOp
 from tessella.dialects.nn.detection import *
 from tessella.dialects.nn.elementwise import *
+from tessella.dialects.nn.finding import *
 from tessella.dialects.nn.fused import *
 from tessella.dialects.nn.indexing import *
 from tessella.dialects.nn.linear import *
@@ -40,6 +43,7 @@ from tessella.dialects.nn.pooling import *
 from tessella.dialects.nn.recurrent import *
 from tessella.dialects.nn.reduction import *
 from tessella.dialects.nn.symbolic import *
+from tessella.dialects.nn.texts import *
 from tessella.dialects.nn.trees import *
 from tessella.dialects.sizes import SizeAttr, SymbolAttr
 
@@ -48,6 +52,7 @@ FAMILIES = (
     constants,
     detection,
     elementwise,
+    finding,
     fused,
     indexing,
     linear,
@@ -57,6 +62,7 @@ FAMILIES = (
     recurrent,
     reduction,
     symbolic,
+    texts,
     trees,
 )
 """The modules of the dialect that define op classes, one for each family of ops. The table of

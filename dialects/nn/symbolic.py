@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import TensorType, i64
 from xdsl.irdl import base, irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
-from tessella.dialects.nn.checks import check_least, check_rank, check_shape
+from tessella.dialects.nn.checks import check_least, check_length, check_rank, check_shape
 from tessella.dialects.nn.core import NnOp, Tensor, shape_of, tensor, tensor_type
 from tessella.dialects.nn.positions import Positions
 from tessella.dialects.nn.traits import CountsPositions, DefinesSymbols, Definition
 from tessella.dialects.sizes import size_def, sizes_def
 from tessella.support.conditions import always
 from tessella.support.errors import ShapeError
-from tessella.support.sizes import Size, Symbol, product, symbols_of
+from tessella.support.sizes import MOST, Size, product, symbols_of
 
 
 class SymbolicOp(NnOp):
@@ -64,46 +66,77 @@ class IotaOp(SymbolicOp):
         return [tensor(i64, [count])]
 
 
-def _counted(op: TrimOp) -> Sequence[Definition]:
-    symbol = op.symbol
-    return () if symbol is None else (Definition(symbol, 0, 0, shape_of(op.x)[0]),)
+class Found(NamedTuple):
+    """A dimension of a result that only running the op tells."""
+
+    result: int
+    axis: int
+    most: Size = MOST
+    """An upper bound."""
+
+
+def _definitions(op: FindingOp) -> Sequence[Definition]:
+    pairs = zip(op.settings["sizes"], op.found, strict=True)
+    return [Definition(s, *found) for size, found in pairs for s in symbols_of([size])]
+
+
+class FindingOp(NnOp):
+    """Base of ops with results whose sizes only running the op tells.
+
+    `sizes` are these sizes: symbols that the op defines, or numbers in a program that is
+    specialised for their values.
+    """
+
+    sizes = sizes_def()
+    traits = traits_def(DefinesSymbols(_definitions))
+
+    @property
+    @abstractmethod
+    def found(self) -> Sequence[Found]:
+        """The first dimension of a result that has each of the sizes."""
+
+    def found_sizes(self) -> tuple[Size, ...]:
+        """Return `sizes`. Raises ShapeError if their number is wrong, or if one is neither a number
+        nor a symbol that begins at 0."""
+        sizes: tuple[Size, ...] = self.settings["sizes"]
+        check_length(self, "sizes", sizes, len(self.found))
+        for size in sizes:
+            if any(size != symbol.size or symbol.low for symbol in symbols_of([size])):
+                raise ShapeError(
+                    f"{self.name}: a size is not a symbol that begins at 0", found=f"{size}"
+                )
+        return sizes
 
 
 @irdl_op_definition
-class TrimOp(NnOp):
+class TrimOp(FindingOp):
     """The first `count` slices of x along its first dimension.
 
-    `%y = nn.trim %x, %count size [k] : tensor<[k]x4xf32>` defines the symbol k, whose value is the
-    i64 `count`.
+    `%y = nn.trim %x, %count sizes [[k]] : tensor<[k]x4xf32>` defines the symbol k, whose value is
+    the i64 `count`.
 
     Native code stores results whose number depends on values at the front of an array with room for
     all of them, and counts them.
     """
 
     name = "nn.trim"
-    traits = traits_def(DefinesSymbols(_counted))
     x = operand_def(base(TensorType))
     count = operand_def(base(TensorType))
-    size = size_def()
     res = result_def(base(TensorType))
 
     @property
-    def symbol(self) -> Symbol | None:
-        """The symbol that the op defines; None in a program that is specialised for its value."""
-        return next(iter(symbols_of([self.settings["size"]])), None)
+    def found(self) -> Sequence[Found]:
+        """The number of slices of the result."""
+        return (Found(0, 0, shape_of(self.x)[0]),)
 
     def infer(self) -> Sequence[Tensor]:
         check_rank(self, self.x, 1)
         check_shape(self, self.count, ())
-        element, size = tensor_type(self.x).element_type, self.settings["size"]
+        element = tensor_type(self.x).element_type
         if tensor_type(self.count).element_type != i64:
             raise ShapeError(f"{self.name}: count is an i64", found=str(self.count.type))
-        if self.symbol is not None and (size != self.symbol.size or self.symbol.low):
-            raise ShapeError(
-                f"{self.name}: the size is not a symbol that begins at 0", found=f"{size}"
-            )
-        room, *others = shape_of(self.x)
-        if self.symbol is None and always(size > room):
+        (size,), (room, *others) = self.found_sizes(), shape_of(self.x)
+        if not symbols_of([size]) and always(size > room):
             raise ShapeError(
                 f"{self.name}: x has too few slices", expected=f"{size}", found=f"{room}"
             )

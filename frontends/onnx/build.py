@@ -73,16 +73,15 @@ class Builder(Emitter):
         """
         return self._constants.value(value.ssa)
 
-    def trim(self, x: Value, count: Value) -> Value:
-        """Return the first ``count`` slices of ``x`` along its first dimension. Their number is a
-        new symbol of the program."""
+    def define(self, most: Size) -> Size:
+        """Return a new symbol of the program from 0 to ``most``, which an op is to define."""
         taken = {symbol.name for symbol in (*self._symbols, *self.defined)}
         names = (f"count_{i}" for i in itertools.count())
         name = next(name for name in names if name not in taken)
-        symbol = Symbol(name, 0, min(MOST, bounds_of(x.shape[0])[1]))
+        symbol = Symbol(name, 0, min(MOST, bounds_of(most)[1]))
         if isinstance(symbol.size, Expr):
             self.defined.append(symbol)
-        return self.emit(nn.TrimOp, x, count, size=symbol.size)[0]
+        return symbol.size
 
     def depends_on_defined(self, value: Value) -> bool:
         """Return whether the shape of a value depends on a symbol that an op defines."""

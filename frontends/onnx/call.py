@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tessella.dialects import nn
+from tessella.dialects.nn.core import PyValue
 from tessella.dialects.nn.evaluate_sizes import holds_sizes
 from tessella.dialects.sizes import is_static
 from tessella.frontends.emitter import Value, where
@@ -17,11 +18,11 @@ from tessella.frontends.onnx.build import (
     Builder,
     read_by,
 )
-from tessella.frontends.onnx.cut import CutError, Find
+from tessella.frontends.onnx.cut import CutError
 from tessella.frontends.onnx.held import Held, Known
 from tessella.frontends.onnx.model import Node, NodeGraph, Tensor
 from tessella.runtime.elements import widened
-from tessella.runtime.rest import FUNCTIONS
+from tessella.runtime.host import run
 from tessella.support.conditions import UndecidedSizeError
 from tessella.support.decisions import known, known_all
 from tessella.support.errors import (
@@ -210,26 +211,26 @@ class Call:
             raise self.unknown(value, what)
         return array
 
-    def found(self, find: Find) -> list[Value]:
-        """Return the results of the NumPy function ``find``, whose shapes depend on values of the
-        operands.
+    def found(
+        self, op: type[nn.FindingOp], *operands: Value, most: Sequence[Size], **settings: PyValue
+    ) -> list[Value]:
+        """Return the results of an op whose sizes depend on values: at most ``most``.
 
-        The results are constants if the values of all operands are known. Otherwise raises
-        CutError, which makes a graph break here.
+        The results are constants if the values of all operands are known. Raises CutError in a
+        graph inside of another one, whose symbols would end with an iteration.
         """
-        values = [self.optional(i) for i in range(len(self.inputs))]
-        arrays = [None if value is None else self.build.static(value) for value in values]
-        if any(a is None and v is not None for a, v in zip(arrays, values, strict=True)):
-            raise CutError(self.node, find)
-        found = FUNCTIONS[find.function](arrays, **find.settings)
-        return [self.constant(array) for array in found]
-
-    def trimmed(self, x: Value, count: Value) -> Value:
-        """Return the first ``count`` slices of ``x`` along its first dimension. Raises CutError in
-        a graph inside of another one, whose symbols would end with an iteration."""
+        arrays = [self.build.static(value) for value in operands]
+        if not any(array is None for array in arrays):
+            return [*map(self.constant, run(op.name, arrays, {**settings, "sizes": ()}))]
         if self.build.block is not self.build.root:
             raise CutError(self.node)
-        return self.build.trim(x, count)
+        sizes = tuple(map(self.build.define, most))
+        return [*self.build.emit(op, *operands, sizes=sizes, **settings)]
+
+    def trimmed(self, x: Value, count: Value) -> Value:
+        """Return the first ``count`` slices of ``x`` along its first dimension. Raises CutError as
+        ``found`` does."""
+        return self.found(nn.TrimOp, x, count, most=x.shape[:1])[0]
 
     def unknown(self, value: Value, what: str) -> UnknownValueError:
         """Return the error for a value that is not known at import, which messages call ``what``.

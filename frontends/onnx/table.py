@@ -41,12 +41,12 @@ of its own, and a model keeps the last eight. If a value never changes, it can b
 `tessella.compile(model, values={{"shape": np.array([6])}})`. The compiled model then does not
 have that input.
 
-Where the shape of a result depends on what the model computes, the program is cut: what does not
-depend on it is the first subprogram, which gives the result in an array with room for more, and its
-size, or the op runs in NumPy; what follows is compiled with the sizes that are found left open
-([open-sizes.md](open-sizes.md)), so that others cost no compilation. A
-value that is computed and read as a shape, as by `Range`, `Expand` or `Reshape`, is such a size,
-where it can stay open; else what follows is compiled for this value. Branches and loops are native
+Where the shape of a result depends on what the model computes, its sizes are symbols that the op
+defines: one program serves all of them ([open-sizes.md](open-sizes.md)). If what follows needs a
+number, the program is cut there: what follows is compiled with the sizes that are found left open,
+so that others cost no compilation. A value that is computed and read as a shape, as by `Range`,
+`Expand` or `Reshape`, is such a size, where it can stay open; else what follows is compiled for
+this value. Branches and loops are native
 code where they can be (see If, Loop and Scan); elsewhere their bodies are subprograms too, called
 from Python. `model.explain()` tells of the subprograms that ran last.
 

@@ -17,12 +17,16 @@ from tessella.runtime.host import (
     attention,
     detection,
     elementwise,
+    finding,
+    images,
     indexing,
     linear,
     movement,
+    ngrams,
     normalization,
     pooling,
     reduction,
+    strings,
     trees,
 )
 from tessella.runtime.host.registry import KERNELS, OF_BITS, Array, HostKernel, kernel
@@ -37,12 +41,16 @@ _FAMILIES = (
     attention,
     detection,
     elementwise,
+    finding,
+    images,
     indexing,
     linear,
     movement,
+    ngrams,
     normalization,
     pooling,
     reduction,
+    strings,
     trees,
 )
 

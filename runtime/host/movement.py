@@ -91,7 +91,7 @@ def iota(*, count: int) -> Array:
 
 
 @kernel("trim", of_bits=True)
-def trim(x: Array, count: Array, *, size: object) -> Array:
+def trim(x: Array, count: Array, *, sizes: object) -> Array:
     """Return the first ``count`` slices of ``x``. Raises ExecutionError if there are fewer."""
     number = int(count)
     if not 0 <= number <= len(x):

@@ -36,12 +36,12 @@ builtin.module attributes {symbols = [#nn.symbol<n, 1 to 64>, #nn.symbol<k, 0 to
           tensor<3xi64>) {
     %sum = nn.scan @step %h, %x carried 1 scanned 1 : tensor<4xf32>
     %y = nn.neg %x : tensor<[n]x4xf32>
-    %t = nn.trim %y, %c size [k] : tensor<[k]x4xf32>
+    %t = nn.trim %y, %c sizes [[k]] : tensor<[k]x4xf32>
     %e = nn.exp %t : tensor<[k]x4xf32>
     %i = nn.iota count [k] : tensor<[k]xi64>
     %j = nn.iota count [n] : tensor<[n]xi64>
     %q, %w = nn.scan @last %c, %j carried 1 scanned 1 : tensor<i64>, tensor<[n]xi64>
-    %u = nn.trim %e, %d size [m] : tensor<[m]x4xf32>
+    %u = nn.trim %e, %d sizes [[m]] : tensor<[m]x4xf32>
     %v = nn.add %u, %sum : tensor<[m]x4xf32>
     %s = nn.sizes values [[n], [k], [m]] : tensor<3xi64>
     func.return %sum, %e, %i, %q, %v, %s : tensor<4xf32>, tensor<[k]x4xf32>, tensor<[k]xi64>,
@@ -116,7 +116,7 @@ def test_the_explanation_names_the_symbols(model: Model) -> None:
     model.run(None, inputs(*SIZES[0]))
     text = str(model.explain())
     assert "n: open, from 1 to 64\n  k: defined by nn.trim, from 0 to 64\n  m: defined" in text
-    assert "%t = nn.trim %y, %c size [k]" in model.as_text("nn")
+    assert "%t = nn.trim %y, %c sizes [[k]]" in model.as_text("nn")
 
 
 @pytest.mark.parametrize("stage", ["placed", "tile", "loops"])

@@ -49,6 +49,12 @@ g (float[n, 3] x, int64[k] sizes) => (float[m, 3] y, seq(float[j, 3]) parts) {
     y = Neg(all)
 }
 """
+DISTINCT = """
+g (float[n, 2] x) => (float[k, 2] y, int64[k] counts) {
+    rows, first, inverse, counts = Unique<axis = 0>(x)
+    y = Exp(rows)
+}
+"""
 HALVES = """
 g (float16[n, 8] x, float16[8, 8] w) => (float16[n, 8] y) { t = MatMul(x, w)  y = Tanh(t) }
 """
@@ -72,6 +78,7 @@ KINDS: dict[str, tuple[str, list[dict[str, Any]]]] = {
     "open": (OPEN, [{"x": floats(n, 4)} for n in (1, 16, 33)]),
     "not open": (CLOSED, [{"x": floats(20, m)} for m in (17, 40)]),
     "cut": (CUT, [{"x": np.maximum(floats(n), 0)} for n in (5, 20, 40)]),
+    "distinct": (DISTINCT, [{"x": floats(n, 2).round()} for n in (5, 20, 40)]),
     "looped": (
         LOOPED,
         [

@@ -221,7 +221,7 @@ def test_channel_shuffle(shape: tuple[int, ...], groups: int, dtype: Any) -> Non
 @pytest.mark.parametrize("count", [0, 1, 7, 29, 30])
 def test_a_part_does_not_keep_much(count: int) -> None:
     x = np.arange(60).reshape(30, 2)
-    found = KERNELS["nn.trim"](x, np.array(count), size=count)
+    found = KERNELS["nn.trim"](x, np.array(count), sizes=(count,))
     np.testing.assert_array_equal(found, x[:count])
     assert np.shares_memory(found, x) == (4 * count > 30)
 
@@ -229,4 +229,4 @@ def test_a_part_does_not_keep_much(count: int) -> None:
 @pytest.mark.parametrize("count", [-1, 31])
 def test_a_count_is_one_of_slices(count: int) -> None:
     with pytest.raises(ExecutionError, match="a count is out of range"):
-        KERNELS["nn.trim"](np.zeros(30), np.array(count), size=count)
+        KERNELS["nn.trim"](np.zeros(30), np.array(count), sizes=(count,))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tessella
-from tessella.runtime.images import decode_image
+from tessella.runtime.host.images import decode_image
 from tessella.support.errors import ExecutionError
 from tests.frontends.onnx.models import one_node
 
@@ -27,9 +27,9 @@ PIXELS = np.random.default_rng(0).integers(0, 256, (5, 7, 3)).astype(np.uint8)
 
 
 def test_channels() -> None:
-    [rgb] = decode_image([encoded(PIXELS)], pixel_format="RGB")
-    [bgr] = decode_image([encoded(PIXELS)], pixel_format="BGR")
-    [gray] = decode_image([encoded(PIXELS[:, :, 0])], pixel_format="Grayscale")
+    rgb = decode_image(encoded(PIXELS), format="RGB", sizes=())
+    bgr = decode_image(encoded(PIXELS), format="BGR", sizes=())
+    gray = decode_image(encoded(PIXELS[:, :, 0]), format="Grayscale", sizes=())
     np.testing.assert_array_equal(rgb, PIXELS)
     np.testing.assert_array_equal(bgr, PIXELS[:, :, ::-1])
     np.testing.assert_array_equal(gray, PIXELS[:, :, :1])
@@ -37,7 +37,7 @@ def test_channels() -> None:
 
 @pytest.mark.parametrize("damage", [lambda x: x[:0], lambda x: x[: len(x) // 2], lambda x: x[::-1]])
 def test_a_broken_file_has_no_pixels(damage: Any) -> None:
-    [found] = decode_image([damage(encoded(PIXELS))], pixel_format="Grayscale")
+    found: Any = decode_image(damage(encoded(PIXELS)), format="Grayscale", sizes=())
     assert (found.shape, found.dtype) == ((0, 0, 1), np.uint8)
 
 
@@ -54,4 +54,4 @@ def test_sizes_of_a_model_follow_the_image() -> None:
 def test_without_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     with pytest.raises(ExecutionError, match=r"(?s)Pillow.*pip install"):
-        decode_image([np.zeros(3, np.uint8)], pixel_format="RGB")
+        decode_image(np.zeros(3, np.uint8), format="RGB", sizes=())

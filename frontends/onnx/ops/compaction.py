@@ -118,6 +118,8 @@ def by_place(x: Value) -> Groups:
 def coordinates(places: Value, shape: Sequence[Size]) -> Value:
     """Emit the coordinates of elements of an array of this shape, given their row-major positions:
     a row for each dimension, a column for each element."""
+    if not shape:
+        return places.emitter.splat(0, (0, *places.shape), _INDEX)
     rows: list[Value] = []
     for size in shape[:0:-1]:
         outer = places / size

@@ -13,72 +13,62 @@ import numpy as np
 from tessella.dialects import nn
 from tessella.dialects.nn.core import shapes_differ
 from tessella.dialects.nn.evaluate_sizes import holds_sizes
-from tessella.frontends.emitter import Value
+from tessella.frontends.emitter import Value, concat
 from tessella.frontends.onnx.call import Call, front_axis
-from tessella.frontends.onnx.cut import CutError, Find
 from tessella.frontends.onnx.ops.compaction import Chosen, by_place, by_value, coordinates
 from tessella.frontends.onnx.registry import converts
-from tessella.runtime.elements import element_of
-from tessella.runtime.images import CHANNELS
+from tessella.runtime.elements import element_of, widened
+from tessella.runtime.host.images import CHANNELS
 from tessella.support.conditions import always
 from tessella.support.decisions import are_ordered, decided_min
 from tessella.support.errors import ShapeError
-from tessella.support.sizes import Size, product
+from tessella.support.sizes import MOST, Size
 
 _INDEX = np.dtype(np.int64)
 _COUNTED = "the number of results is a symbol"
 
 
-@converts("NonZero", 9, 13, note=_COUNTED, runs="native or NumPy")
-def non_zero(call: Call) -> Sequence[Value]:
+@converts("NonZero", 9, 13, note=_COUNTED)
+def non_zero(call: Call) -> Value:
     """Emit the positions of nonzero elements, a row for each dimension."""
-    x = call.x
-    types = [(_INDEX, [x.rank, "count"])]
-    if call.build.static(x) is not None or not x.rank or not _has_elements(x):
-        return call.found(Find("non_zero", types=types))
-    chosen = Chosen.by(x.cast(np.bool_))
-    return [coordinates(call.trimmed(chosen.places, chosen.count), x.shape)]
+    x, known = call.x, call.build.static(call.x)
+    if known is not None:
+        found = np.array(np.nonzero(np.atleast_1d(widened(known))), np.int64)
+        return call.constant(found[: x.rank])
+    return coordinates(_chosen(call, x.cast(np.bool_)), x.shape)
 
 
 @converts(
     "Unique", 11, 28, note=f"{_COUNTED}; slices along an axis in NumPy", runs="native or NumPy"
 )
 def unique(call: Call) -> Sequence[Value]:
-    """Emit the distinct elements, or slices along an axis, sorted or in order of first occurrence.
-    Raises CutError for slices that are not known at import."""
-    axis, shape = call.attribute("axis"), call.x.shape
-    taken: list[Size | str] = ["count"]
-    whole = product(shape)
-    if axis is not None:
-        axis = front_axis(axis, len(shape))
-        taken, whole = [*shape[:axis], "count", *shape[axis + 1 :]], shape[axis]
-    is_sorted = call.flag("sorted", True)
-    numbers = (["count"], [whole], ["count"])
-    types = [(call.x.dtype, taken), *((_INDEX, shape) for shape in numbers)]
-    element = element_of(call.x.dtype)
-    is_native = element is not None and element.is_native and len(taken) == 1
-    if not is_native or call.build.static(call.x) is not None or not _has_elements(call.x):
-        return call.found(Find("unique", {"axis": axis, "is_sorted": is_sorted}, types))
-    x = call.x.flat()
+    """Emit the distinct elements, or slices along an axis, sorted or in order of first
+    occurrence."""
+    x, axis, is_sorted = call.x, call.attribute("axis"), call.flag("sorted", True)
+    if axis is None:
+        x, axis = x.flat(), 0
+    axis = front_axis(axis, x.rank)
+    element = element_of(x.dtype)
+    is_native = element is not None and element.is_native and x.rank == 1
+    if not is_native or call.build.static(x) is not None or not always(x.shape[0] > 0):
+        return call.found(nn.UniqueOp, x, most=[x.shape[axis]], axis=axis, sorted=is_sorted)
     number = x.cast(np.uint8) if x.dtype == np.bool_ else x
     groups = by_value(number) if is_sorted else by_place(number)
     first = call.trimmed(groups.first, groups.count)
     return [x.gather(first, 0), first.cast(_INDEX), groups.inverse, groups.counts(first.shape[0])]
 
 
-@converts("ImageDecoder", 20, 20, note="by Pillow; the program is cut there", runs="Python")
+@converts("ImageDecoder", 20, 20, note="by Pillow", runs="Python")
 def image_decoder(call: Call) -> Value:
-    """Emit the pixels of an encoded image. Raises CutError if its bytes are not known at import."""
+    """Emit the pixels of an encoded image."""
     call.check_ranks(1)
     pixel_format = call.choice("pixel_format", *CHANNELS)
-    types = [(np.dtype(np.uint8), ["height", "width", CHANNELS[pixel_format]])]
-    return call.found(Find("decode_image", {"pixel_format": pixel_format}, types))[0]
+    return call.found(nn.DecodeImageOp, call.x, most=[MOST, MOST], format=pixel_format)[0]
 
 
-@converts("Compress", 9, 28, note=_COUNTED, runs="native or NumPy")
+@converts("Compress", 9, 28, note=_COUNTED)
 def compress(call: Call) -> Value:
-    """Emit the slices along an axis, or the elements, for which a condition is true. Raises
-    CutError for a condition that may be longer than the data."""
+    """Emit the slices along an axis, or the elements, for which a condition is true."""
     x, axis, condition = call.x, call.attribute("axis"), call.operand(1)
     if axis is None:
         x, axis = x.flat(), 0
@@ -87,7 +77,7 @@ def compress(call: Call) -> Value:
         raise ShapeError("the condition is no list", expected="[n]", found=str(condition.type))
     known = call.build.static(condition)
     if known is None:
-        return _compress(call, x, axis)
+        return x.gather(_chosen(call, condition), axis)
     chosen = np.flatnonzero(known)
     if chosen.size and chosen[-1] >= x.shape[axis]:
         raise ShapeError(
@@ -98,19 +88,15 @@ def compress(call: Call) -> Value:
     return x.gather(call.constant(chosen.astype(np.int64)), axis)
 
 
-def _compress(call: Call, x: Value, axis: int) -> Value:
-    condition = call.operand(1)
-    size = condition.shape[0]
-    if not (_has_elements(x) and _has_elements(condition) and always(size <= x.shape[axis])):
-        types = [(x.dtype, [*x.shape[:axis], "count", *x.shape[axis + 1 :]])]
-        raise CutError(call.node, Find("compress", {"axis": call.attribute("axis")}, types))
-    chosen = Chosen.by(condition)
-    return x.gather(call.trimmed(chosen.places, chosen.count), axis)
-
-
-def _has_elements(value: Value) -> bool:
-    """Return whether a value has at least one element."""
-    return always(product(value.shape) > 0)
+def _chosen(call: Call, mask: Value) -> Value:
+    """Emit the row-major positions of the elements for which a mask is true."""
+    mask = mask.flat()
+    if always(mask.shape[0] > 0):
+        chosen = Chosen.by(mask)
+        return call.trimmed(chosen.places, chosen.count)
+    # an element before the first one, so that there is one
+    chosen = Chosen.by(concat([mask.emitter.splat(False, (1,), np.bool_), mask], 0))
+    return call.trimmed(chosen.places, chosen.count) - 1
 
 
 @converts("NonMaxSuppression", 10, 11, note=_COUNTED)

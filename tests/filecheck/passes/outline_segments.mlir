@@ -218,7 +218,7 @@ func.func @main(%h: tensor<4xf32>, %xs: tensor<3x4xf32>) -> tensor<4xf32> {
 // CHECK-NEXT:    tile.return %i
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    %y = rt.launch @segment_0(%x)
-// CHECK-NEXT:    %t = nn.trim %y, %c size [k] {
+// CHECK-NEXT:    %t = nn.trim %y, %c sizes {{\[\[k\]\]}} {
 // CHECK-NEXT:    %z = nn.splat 0 : i64 : tensor<[k]xi64>
 // CHECK-NEXT:    %h = nn.scan @step %c, %x carried
 // CHECK-NEXT:    %i = rt.launch @segment_1()
@@ -231,7 +231,7 @@ builtin.module attributes {symbols = [#nn.symbol<k, 0 to 9>]} {
   }
   func.func @main(%x: tensor<9xi64>, %c: tensor<i64>) -> (tensor<[k]xi64>, tensor<[k]xi64>, tensor<[k]xi64>, tensor<i64>) {
     %y = nn.neg %x {kernel = "neg"} : tensor<9xi64>
-    %t = nn.trim %y, %c size [k] {kernel = "trim"} : tensor<[k]xi64>
+    %t = nn.trim %y, %c sizes [[k]] {kernel = "trim"} : tensor<[k]xi64>
     %i = nn.iota count [k] {kernel = "iota"} : tensor<[k]xi64>
     %z = nn.splat 0 : i64 : tensor<[k]xi64>
     %h = nn.scan @step %c, %x carried 1 scanned 1 {kernel = "host"} : tensor<i64>

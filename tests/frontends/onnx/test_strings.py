@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -353,3 +354,69 @@ def test_a_network_on_the_labels_of_its_input(tmp_path: Path) -> None:
     wanted = compiled.run(None, given)
     compiled.save(tmp_path / "m.tsl")
     same(tessella.load(tmp_path / "m.tsl").run(None, given), wanted)
+
+
+TEXTS = """
+<ir_version: 10, opset_import: ["": 20]>
+words (string[n] x, float[n] weight)
+    => (string[n, k] parts, float[n] y, string[m] kept, bool[n, k] b)
+{
+    parts, counts = StringSplit(x)
+    number = Cast<to = 1>(counts)
+    y = Mul(number, weight)
+    b = RegexFullMatch<pattern = "[a-z]+">(parts)
+    whole = Constant<value_ints = [-1]>()
+    row = Reshape(parts, whole)
+    kept = StringNormalizer<case_change_action = "UPPER", stopwords = ["a", ""]>(row)
+}
+"""
+"""A network on the words of texts, whose numbers only running tells."""
+
+CALLS = [["one two", "a", "three  a Four"], ["x"] * 12, ["", "b c d e"], ["a", "", "c"]]
+
+
+def texts_of(x: Sequence[str]) -> dict[str, Array]:
+    return {"x": np.array(x, object), "weight": np.arange(len(x), dtype=np.float32) + 1}
+
+
+def expected(feeds: Mapping[str, Array]) -> list[Array]:
+    rows = [text.split() or [""] for text in feeds["x"].tolist()]
+    width = max(map(len, rows))
+    parts = np.array([row + [""] * (width - len(row)) for row in rows], object)
+    kept = [text.upper() for row in parts.tolist() for text in row if text.lower() not in ("a", "")]
+    lowered = [[re.fullmatch("[a-z]+", text) is not None for text in row] for row in parts.tolist()]
+    y = np.array([*map(len, map(str.split, feeds["x"].tolist()))], np.float32) * feeds["weight"]
+    return [parts, y, np.array(kept or [""], object), np.array(lowered)]
+
+
+def test_one_program_divides_all_texts(tmp_path: Path) -> None:
+    """The numbers of words are symbols of the program, also in an artifact and on two threads."""
+    model = tessella.compile(onnx.parser.parse_model(TEXTS), dims={})
+    model.threads = 2
+    for x in CALLS:
+        same(model.run(None, texts_of(x)), expected(texts_of(x)))
+    [program] = model.compiled().programs
+    assert program.rest is None
+    explanation = model.explain()
+    assert not explanation.subprograms
+    defined = [line for line in explanation.sizes if "defined by String" in line]
+    assert [line.partition(",")[0].partition(" by ")[2] for line in defined] == [
+        "StringSplit_0",
+        "StringNormalizer_6",
+    ]
+    assert {"nn.string_split", "nn.mul"} <= {entry["op"] for entry in explanation.ops}
+    assert "nn.string_split %x sizes [[count_0]]" in model.as_text("nn")
+    model.save(tmp_path / "m.tsl")
+    loaded = tessella.load(tmp_path / "m.tsl")
+    for x in CALLS:
+        same(loaded.run(None, texts_of(x)), expected(texts_of(x)))
+    rows = loaded.profile(texts_of(CALLS[0]), runs=2).rows
+    assert "nn.string_split" in {row.kernel for row in rows}
+
+
+@pytest.mark.parametrize("op", ["StringSplit", "RegexFullMatch"])
+def test_what_is_no_string_is_named(op: str) -> None:
+    proto = model([(op, "x", "z", {"pattern": "a"} if op[0] == "R" else {})], {"x": X}, "z")
+    proto.graph.input[0].type.tensor_type.elem_type = TensorProto.FLOAT
+    with pytest.raises((ShapeError, InvalidModelError), match=op):
+        tessella.compile(proto).run(None, {"x": np.ones(X.shape, np.float32)})

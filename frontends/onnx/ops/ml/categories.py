@@ -11,16 +11,15 @@ import numpy.typing as npt
 from tessella.dialects import nn
 from tessella.frontends.emitter import Value, where
 from tessella.frontends.onnx.call import Call
-from tessella.frontends.onnx.cut import Find
 from tessella.frontends.onnx.ops.ml.attributes import integers, texts
 from tessella.frontends.onnx.registry import converts
-from tessella.runtime.elements import dtype_name
 from tessella.runtime.texts import STRING, of_list
 from tessella.support.errors import InvalidModelError, ShapeError
 
 Array = npt.NDArray[Any]
 
-_CUT = "the program is cut there for strings"
+_NOTE = "strings in NumPy"
+_RUNS = "native or NumPy"
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class _Mapping:
     default: Array
 
 
-@converts("ai.onnx.ml.LabelEncoder", 1, 4, note=_CUT)
+@converts("ai.onnx.ml.LabelEncoder", 1, 4, note=_NOTE, runs=_RUNS)
 def label_encoder(call: Call) -> Value:
     """Emit the value of each key, or the default."""
     return _replaced(
@@ -43,28 +42,27 @@ def label_encoder(call: Call) -> Value:
     )
 
 
-@converts("ai.onnx.ml.CategoryMapper", 1, 1, note=_CUT)
+@converts("ai.onnx.ml.CategoryMapper", 1, 1, note=_NOTE, runs=_RUNS)
 def category_mapper(call: Call) -> Value:
     """Emit the string of each integer, or the integer of each string."""
     strings, numbers = texts(call, "cats_strings"), integers(call, "cats_int64s")
     return _replaced(call, _named(call, strings, numbers))
 
 
-@converts("ai.onnx.ml.OneHotEncoder", 1, 1, note=_CUT)
+@converts("ai.onnx.ml.OneHotEncoder", 1, 1, note=_NOTE, runs=_RUNS)
 def one_hot_encoder(call: Call) -> Value:
     """Emit a row with a one at the category of each element. Without the attribute ``zeros``, an
     element of no category is an error of the call."""
-    x, zeros = call.x, call.flag("zeros", True)
+    zeros, is_text = call.flag("zeros", True), call.x.dtype == STRING
     strings, numbers = texts(call, "cats_strings"), integers(call, "cats_int64s")
-    count = len(strings) if x.dtype == STRING else len(numbers)
+    keys = _of_strings(strings) if is_text else numbers
+    count = len(keys)
     if not count:
         raise InvalidModelError("a OneHotEncoder has no categories", where=call.node.where)
-    if x.dtype == STRING:
-        types = [(np.dtype(np.float32), [*x.shape, count])]
-        return call.found(Find("string_one_hot", {"keys": strings, "zeros": zeros}, types))[0]
     # without a row of zeros, the place of an element of no category is out of range
     rows = np.eye(count + zeros, count, dtype=np.float32)
-    return call.constant(rows).gather(_places(x.cast(np.int64), numbers), 0)
+    x = call.x if is_text else call.x.cast(np.int64)
+    return call.constant(rows).gather(_places(x, keys), 0)
 
 
 # ** attributes **
@@ -140,14 +138,6 @@ def _replaced(call: Call, mapping: _Mapping) -> Value:
     x, keys, values = call.x, mapping.keys, mapping.values
     if (x.dtype == STRING) != (keys.dtype == STRING):
         raise ShapeError("the elements have another type than the keys", found=str(x.type))
-    if x.dtype == STRING:
-        settings = {
-            "keys": tuple(keys.tolist()),
-            "values": tuple(values.tolist()),
-            "default": mapping.default.reshape(-1).tolist()[0],
-            "dtype": dtype_name(values.dtype),
-        }
-        return call.found(Find("string_replace", settings, [(values.dtype, x.shape)]))[0]
     every = np.concatenate([values, mapping.default.reshape(1)])
     return call.constant(every).gather(_places(x, keys), 0)
 
@@ -155,6 +145,8 @@ def _replaced(call: Call, mapping: _Mapping) -> Value:
 def _places(x: Value, keys: Array) -> Value:
     """Emit the position of each element in a list of keys, and the number of keys for an element
     that is not in it. A NaN equals a NaN."""
+    if x.dtype == STRING:
+        return x.op(nn.StringFindOp, x.emitter.constant(keys))
     column = x.reshape((*x.shape, 1))
     equal = column.equals(x.like(keys.astype(x.dtype)))
     if keys.dtype.kind == "f" and np.isnan(keys).any():

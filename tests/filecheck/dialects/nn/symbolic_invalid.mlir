@@ -5,7 +5,7 @@ builtin.module attributes {symbols = [#nn.symbol<k, 0 to 5>]} {
   func.func @main(%x: tensor<5xf32>, %c: tensor<i64>) -> tensor<[k]xf32> {
     // expected-error@+1 {{nn.iota: the symbol k is not defined above it}}
     %i = nn.iota count [k] : tensor<[k]xi64>
-    %t = nn.trim %x, %c size [k] : tensor<[k]xf32>
+    %t = nn.trim %x, %c sizes [[k]] : tensor<[k]xf32>
     func.return %t : tensor<[k]xf32>
   }
 }
@@ -21,7 +21,7 @@ builtin.module attributes {symbols = [#nn.symbol<k, 0 to 5>]} {
   func.func @main(%x: tensor<5xi64>, %c: tensor<i64>) -> tensor<i64> {
     // expected-error@+1 {{nn.scan: the symbol k is not defined above it}}
     %h = nn.scan @step %c, %x carried 1 scanned 1 : tensor<i64>
-    %t = nn.trim %x, %c size [k] : tensor<[k]xi64>
+    %t = nn.trim %x, %c sizes [[k]] : tensor<[k]xi64>
     func.return %h : tensor<i64>
   }
 }
@@ -30,9 +30,9 @@ builtin.module attributes {symbols = [#nn.symbol<k, 0 to 5>]} {
 
 builtin.module attributes {symbols = [#nn.symbol<k, 0 to 5>]} {
   func.func @main(%x: tensor<5xf32>, %c: tensor<i64>) -> tensor<[k]xf32> {
-    %t = nn.trim %x, %c size [k] : tensor<[k]xf32>
+    %t = nn.trim %x, %c sizes [[k]] : tensor<[k]xf32>
     // expected-error@+1 {{nn.trim: the symbol k is defined twice}}
-    %u = nn.trim %x, %c size [k] : tensor<[k]xf32>
+    %u = nn.trim %x, %c sizes [[k]] : tensor<[k]xf32>
     func.return %u : tensor<[k]xf32>
   }
 }
@@ -42,7 +42,7 @@ builtin.module attributes {symbols = [#nn.symbol<k, 0 to 5>]} {
 builtin.module attributes {symbols = [#nn.symbol<k, 0 to 5>]} {
   func.func @main(%x: tensor<5xf32>, %c: tensor<i64>, %y: tensor<[k]xf32>) -> tensor<[k]xf32> {
     // expected-error@+1 {{nn.trim: the symbol k is a size of an input too}}
-    %t = nn.trim %x, %c size [k] : tensor<[k]xf32>
+    %t = nn.trim %x, %c sizes [[k]] : tensor<[k]xf32>
     func.return %t : tensor<[k]xf32>
   }
 }
@@ -52,7 +52,7 @@ builtin.module attributes {symbols = [#nn.symbol<k, 0 to 5>]} {
 builtin.module attributes {symbols = [#nn.symbol<k, 0 to 5>]} {
   func.func @step(%x: tensor<5xf32>, %c: tensor<i64>) {
     // expected-error@+1 {{nn.trim: the symbol k is defined outside of @main}}
-    %t = nn.trim %x, %c size [k] : tensor<[k]xf32>
+    %t = nn.trim %x, %c sizes [[k]] : tensor<[k]xf32>
     func.return
   }
   func.func @main() {
@@ -64,8 +64,8 @@ builtin.module attributes {symbols = [#nn.symbol<k, 0 to 5>]} {
 
 builtin.module attributes {symbols = [#nn.symbol<k, 2 to 5>]} {
   func.func @main(%x: tensor<5xf32>, %c: tensor<i64>) {
-    // expected-error@+1 {{nn.trim: the size is not a symbol that begins at 0}}
-    %t = nn.trim %x, %c size [k] : tensor<[k]xf32>
+    // expected-error@+1 {{nn.trim: a size is not a symbol that begins at 0}}
+    %t = nn.trim %x, %c sizes [[k]] : tensor<[k]xf32>
     func.return
   }
 }
@@ -74,7 +74,7 @@ builtin.module attributes {symbols = [#nn.symbol<k, 2 to 5>]} {
 
 func.func @main(%x: tensor<5xf32>, %c: tensor<i32>) {
   // expected-error@+1 {{nn.trim: count is an i64}}
-  %t = nn.trim %x, %c size 3 : tensor<3xf32>
+  %t = nn.trim %x, %c sizes [3] : tensor<3xf32>
   func.return
 }
 
@@ -82,6 +82,6 @@ func.func @main(%x: tensor<5xf32>, %c: tensor<i32>) {
 
 func.func @main(%x: tensor<5xf32>, %c: tensor<i64>) {
   // expected-error@+1 {{nn.trim: x has too few slices}}
-  %t = nn.trim %x, %c size 6 : tensor<6xf32>
+  %t = nn.trim %x, %c sizes [6] : tensor<6xf32>
   func.return
 }

@@ -1,15 +1,14 @@
-"""Decoding of images by the package Pillow: a step after a graph break."""
+"""Decoding of images by the package Pillow."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from tessella.runtime.values import Array, Value
+from tessella.runtime.host.registry import Array, kernel
 from tessella.support.errors import ExecutionError
 from tessella.support.foreign import is_of_handler
 
@@ -17,7 +16,8 @@ CHANNELS = {"RGB": 3, "BGR": 3, "Grayscale": 1}
 """The number of channels of an image, by pixel format."""
 
 
-def decode_image(inputs: Sequence[Value], *, pixel_format: str) -> Sequence[Array]:
+@kernel("decode_image")
+def decode_image(data: Array, *, format: str, sizes: object) -> Array:
     """Return the image [height, width, channels] in the bytes of a file; an image without pixels
     if they cannot be decoded. Raises ExecutionError if Pillow is missing."""
     try:
@@ -28,8 +28,8 @@ def decode_image(inputs: Sequence[Value], *, pixel_format: str) -> Sequence[Arra
             "decoding images needs the package Pillow", hint="pip install tessella[images]"
         ) from error
     try:
-        with images.open(io.BytesIO(inputs[0].tobytes())) as image:
-            mode = "L" if pixel_format == "Grayscale" else "RGB"
+        with images.open(io.BytesIO(data.tobytes())) as image:
+            mode = "L" if format == "Grayscale" else "RGB"
             pixels: Array = np.array(image.convert(mode), np.uint8)
     except MemoryError:
         raise
@@ -37,10 +37,7 @@ def decode_image(inputs: Sequence[Value], *, pixel_format: str) -> Sequence[Arra
         # decoders raise exceptions of many types
         if is_of_handler(error):
             raise
-        return [np.zeros((0, 0, CHANNELS[pixel_format]), np.uint8)]
-    if pixel_format == "BGR":
+        return np.zeros((0, 0, CHANNELS[format]), np.uint8)
+    if format == "BGR":
         pixels = np.ascontiguousarray(pixels[:, :, ::-1])
-    return [pixels.reshape(*pixels.shape[:2], CHANNELS[pixel_format])]
-
-
-IMAGES: Mapping[str, Callable[..., Sequence[Value]]] = {"decode_image": decode_image}
+    return pixels.reshape(*pixels.shape[:2], CHANNELS[format])
