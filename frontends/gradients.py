@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tessella.dialects import nn
 from tessella.dialects.elements import element_of
@@ -23,6 +23,7 @@ from tessella.frontends.convolution_gradients import (
     of_bias,
 )
 from tessella.frontends.emitter import Value, Values, where
+from tessella.frontends.resize_gradients import MOST_WEIGHTS, has_gradient, of_resized
 from tessella.support.sizes import Size, product
 
 
@@ -70,6 +71,25 @@ def gradients(y: Value, xs: Values, inside: Sequence[Operation]) -> Values:
             _propagate(op, found, depends, y)
     zero = (y.emitter.splat(0, x.shape, x.dtype) for x in xs)
     return [found.get(x.ssa, none) for x, none in zip(xs, zero, strict=True)]
+
+
+def ops_after(block: Block, last: Operation | None) -> Sequence[Operation]:
+    """Return the ops of a block that follow an op; all of them if it is None."""
+    op = block.first_op if last is None else last.next_op
+    found: list[Operation] = []
+    while op is not None:
+        found.append(op)
+        op = op.next_op
+    return found
+
+
+def pulled_back(forward: Callable[[], Value], xs: Values, gradient: Value) -> Values:
+    """Emit the gradients with respect to each of ``xs``, given the gradient of the value that
+    ``forward`` emits."""
+    block = gradient.emitter.block
+    last = block.last_op
+    y = forward() * gradient
+    return gradients(y, xs, ops_after(block, last))
 
 
 def _propagate(op: nn.NnOp, found: dict[SSAValue, Value], depends: set[SSAValue], y: Value) -> None:
@@ -204,6 +224,38 @@ def _pad(a: Applied) -> Sequence[Value]:
     return [a.gradient.slice(a.op.settings["low"], a.x.shape)]
 
 
+def _gather(a: Applied) -> Sequence[Value | None]:
+    axis: int = a.op.settings["axis"]
+    x, indices = a.operands
+    zeros = x.emitter.splat(0, x.shape, x.dtype)
+    order = [axis, *(d for d in range(x.rank) if d != axis)]
+    # the gathered dimensions come first, for a scatter of slices
+    middle = range(axis, axis + indices.rank)
+    given = a.gradient.transpose([*middle, *(d for d in range(a.gradient.rank) if d not in middle)])
+    tuples = indices.reshape((*indices.shape, 1))
+    added = zeros.transpose(order).op(nn.ScatterNdOp, tuples, given, reduction="add")
+    return [added.transpose([order.index(d) for d in range(x.rank)]), None]
+
+
+def _gather_elements(a: Applied) -> Sequence[Value | None]:
+    x, indices = a.operands
+    zeros = x.emitter.splat(0, x.shape, x.dtype)
+    axis: int = a.op.settings["axis"]
+    added = zeros.op(nn.ScatterElementsOp, indices, a.gradient, axis=axis, reduction="add")
+    return [added, None]
+
+
+def _resize(a: Applied) -> Sequence[Value]:
+    if not has_gradient(a.op, a.x.shape):
+        raise NoGradientError(f"{a.op.name} of more than {MOST_WEIGHTS} pairs of elements")
+    return [of_resized(a.op, a.x.shape, a.gradient)]
+
+
+def _steps(a: Applied) -> Sequence[Value | None]:
+    """Return no gradient: the result is constant but for steps."""
+    return [None]
+
+
 _LOG_2, _LOG_10 = math.log(2), math.log(10)
 _ERF = 2 / math.sqrt(math.pi)
 
@@ -229,6 +281,10 @@ RULES: Mapping[type[nn.NnOp], Rule] = {
     nn.SigmoidOp: _unary(lambda _, y: y * (1 - y)),
     nn.OPS["softplus"]: _unary(lambda x, _: x.op(nn.SigmoidOp)),
     nn.OPS["softsign"]: _unary(lambda _, y: (1 - abs(y)) * (1 - abs(y))),
+    nn.FloorOp: _steps,
+    nn.OPS["ceil"]: _steps,
+    nn.RoundOp: _steps,
+    nn.SignOp: _steps,
     nn.CastOp: _cast,
     # elementwise ops of several operands
     nn.AddOp: lambda a: [a.gradient, a.gradient],
@@ -241,6 +297,10 @@ RULES: Mapping[type[nn.NnOp], Rule] = {
     nn.PowOp: _binary(
         lambda a: a.gradient * a.operands[1] * a.x ** (a.operands[1] - 1),
         lambda a: where(a.x > 0, a.gradient * a.result * a.x.op(nn.LogOp), 0),
+    ),
+    nn.ModOp: _binary(
+        lambda a: a.gradient,
+        lambda a: -(a.gradient * (a.x / a.operands[1]).op(nn.FloorOp)),
     ),
     nn.MaxOp: _chosen,
     nn.MinOp: _chosen,
@@ -267,5 +327,8 @@ RULES: Mapping[type[nn.NnOp], Rule] = {
     nn.ConcatOp: _concat,
     nn.SliceOp: _slice,
     nn.PadOp: _pad,
+    nn.GatherOp: _gather,
+    nn.GatherElementsOp: _gather_elements,
+    nn.ResizeOp: _resize,
 }
 """The rule of each op that has a gradient."""

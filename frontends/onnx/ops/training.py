@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-
-from xdsl.ir import Operation
+from collections.abc import Callable, Sequence
 
 from tessella.dialects import nn
 from tessella.frontends.emitter import Value, Values, where
-from tessella.frontends.gradients import NoGradientError, gradients
+from tessella.frontends.gradients import NoGradientError, gradients, ops_after
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.differentiated import GRAPH, TITLE
 from tessella.frontends.onnx.loop_body import converted
@@ -75,7 +73,11 @@ def adam(call: Call) -> Values:
 
 
 @converts(
-    TITLE, 1, 1, note="of elementwise ops, products, convolutions, reductions and moves of elements"
+    TITLE,
+    1,
+    1,
+    note="of elementwise ops, products, convolutions, reductions, resizes, moves of "
+    "elements and gathers",
 )
 def gradient(call: Call) -> Values:
     """Emit the gradients of a value, at operands that stand for the values that ``xs`` and ``zs``
@@ -86,18 +88,10 @@ def gradient(call: Call) -> Values:
         call.unsupported("a gradient with respect to one value as two variables")
     last = block.last_op
     [y] = converted(call, call.graph(GRAPH), values, 1)
-    inside = block.ops if last is None else _after(last)
     try:
-        return gradients(y, values[: len(call.attribute("xs"))], [*inside])
+        return gradients(y, values[: len(call.attribute("xs"))], ops_after(block, last))
     except NoGradientError as error:
         call.unsupported(f"the gradient of {error}")
-
-
-def _after(op: Operation) -> Iterator[Operation]:
-    """Yield the ops that follow an op in its block."""
-    while (following := op.next_op) is not None:
-        yield following
-        op = following
 
 
 def _rate(call: Call) -> Value:

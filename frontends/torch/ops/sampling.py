@@ -1,4 +1,5 @@
-"""Converters of resizing: `nn.resize` with PyTorch's coordinates."""
+"""Converters of resizing, as `nn.resize` with PyTorch's coordinates, of sampling at the points of a
+grid, and of their gradients."""
 
 from __future__ import annotations
 
@@ -8,7 +9,11 @@ from typing import Any
 
 from tessella.dialects import nn
 from tessella.frontends.emitter import Emitter, Value
-from tessella.frontends.torch.registry import Converter, aten
+from tessella.frontends.gradients import NoGradientError, pulled_back
+from tessella.frontends.grid_sampling import GridAxes, grid_samples
+from tessella.frontends.resize_gradients import MOST_WEIGHTS
+from tessella.frontends.torch.ops.creation import filled
+from tessella.frontends.torch.registry import Converter, aten, refuse
 from tessella.support.decisions import known
 from tessella.support.sizes import Size
 
@@ -43,20 +48,47 @@ def _nearest(coordinates: str, rounding: str) -> Converter:
     return convert
 
 
-aten("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")(
-    _nearest("asymmetric", "floor")
-)
-aten("_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d")(
-    _nearest("half_pixel", "round_prefer_ceil")
-)
+def _gradient(convert: Converter) -> Converter:
+    """Return the converter of the gradient of a resize."""
+
+    def backward(
+        emit: Emitter, grad: Value, size: Sequence[Size], old: Sequence[Size], *rest: Any
+    ) -> Value:
+        x = filled(emit, 0, old, grad.dtype)
+        try:
+            [found] = pulled_back(lambda: convert(emit, x, size, *rest), [x], grad)
+        except NoGradientError as error:
+            raise refuse(f"the gradient of {error}") from error
+        return found
+
+    return backward
 
 
-@aten("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d")
+def _resize(convert: Converter, *names: str) -> None:
+    """Register a converter of resizes, and that of their gradients."""
+    aten(*names)(convert)
+    note = f"at most {MOST_WEIGHTS} pairs of an element of the operand and one of the result"
+    aten(*(f"{name}_backward" for name in names), note=note)(_gradient(convert))
+
+
+_resize(
+    _nearest("asymmetric", "floor"),
+    "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d",
+)  # fmt: skip
+_resize(
+    _nearest("half_pixel", "round_prefer_ceil"),
+    "_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d",
+)  # fmt: skip
+
+
 def linear(
     emit: Emitter, x: Value, size: Sequence[int], align_corners: bool, *scales: float | None
 ) -> Value:
     coordinates = "align_corners" if align_corners else "half_pixel"
     return _resized(x, size, scales, coordinates, "linear")
+
+
+_resize(linear, "upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d")
 
 
 def _by_factors(convert: Converter) -> Converter:
@@ -88,3 +120,34 @@ aten(
 aten("upsample_linear1d.vec", "upsample_bilinear2d.vec", "upsample_trilinear3d.vec")(
     _by_factors(linear)
 )
+
+
+# ** at the points of a grid **
+
+_MODES = ("linear", "nearest", "cubic")
+_PADDINGS = ("zeros", "border", "reflection")
+
+
+@aten("grid_sampler_3d")
+def grid_sampler(
+    emit: Emitter, x: Value, grid: Value, mode: int, padding: int, align_corners: bool
+) -> Value:
+    return grid_samples(x, grid, GridAxes(_MODES[mode], _PADDINGS[padding], align_corners))
+
+
+@aten("grid_sampler_2d_backward", "grid_sampler_3d_backward")
+def grid_sampler_backward(
+    emit: Emitter,
+    grad: Value,
+    x: Value,
+    grid: Value,
+    mode: int,
+    padding: int,
+    align_corners: bool,
+    output_mask: Sequence[bool],
+) -> list[Value | None]:
+    def forward() -> Value:
+        return grid_sampler(emit, x, grid, mode, padding, align_corners)
+
+    pairs = zip(pulled_back(forward, [x, grid], grad), output_mask, strict=True)
+    return [found if is_needed else None for found, is_needed in pairs]

@@ -20,11 +20,13 @@ def _new() -> None:
     REPORTS.clear()
 
 
-def check(function: Callable[..., Any], *arguments: Any, tolerance: float = 1e-5) -> None:
+def check(
+    function: Callable[..., Any], *arguments: Any, tolerance: float = 1e-5, least: float = 0
+) -> None:
     """Compare a program with PyTorch. PyTorch must run none of its ops itself."""
     run = torch.compile(function, backend=compile_graph)
     got, want = run(*arguments), function(*arguments)
-    torch.testing.assert_close(got, want, rtol=tolerance, atol=0, equal_nan=True)
+    torch.testing.assert_close(got, want, rtol=tolerance, atol=least, equal_nan=True)
     assert not any(report.left for report in REPORTS.graphs), str(REPORTS.graphs)
 
 
@@ -144,3 +146,33 @@ def test_means_of_what_is_scattered() -> None:
         )
 
     check(scattered, x, places, torch.randn(2, 3))
+
+
+def test_gradients_of_resizes() -> None:
+    linear = ("linear1d", "bilinear2d", "trilinear3d")
+
+    def collected(*gradients: Any) -> Any:
+        for rank, (grad, name) in enumerate(zip(gradients, linear, strict=True), 1):
+            shapes = grad.shape[2:], (2, 3, *(5, 4, 6)[:rank])
+            for mode in ("upsample_nearest", "_upsample_nearest_exact"):
+                yield getattr(torch.ops.aten, f"{mode}{rank}d_backward")(grad, *shapes)
+            for is_aligned in (True, False):
+                op = getattr(torch.ops.aten, f"upsample_{name}_backward")
+                yield op(grad, *shapes, is_aligned)
+
+    gradients = [torch.randn(2, 3, *(7, 2, 5)[:rank]) for rank in (1, 2, 3)]
+    check(lambda *gradients: (*collected(*gradients),), *gradients, least=1e-6)
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+def test_gradients_of_sampling_at_a_grid(rank: int) -> None:
+    cases = [("bilinear", "zeros"), ("bilinear", "reflection"), ("nearest", "border")]
+    cases += [("bicubic", "reflection")] if rank == 2 else []
+
+    def sampled(x: Any, grid: Any) -> Any:
+        for i, (mode, padding) in enumerate(cases):
+            yield F.grid_sample(x, grid, mode, padding, align_corners=bool(i % 2))
+
+    sizes = (5, 4, 3)[:rank]
+    x, grid = torch.randn(2, 2, *sizes), torch.randn(2, *sizes[::-1], rank)
+    check_gradients(lambda x, grid: (*sampled(x, grid),), x, grid)
