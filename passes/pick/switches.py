@@ -52,7 +52,15 @@ def parse_switches(text: str) -> Switches:
     known = sorted({name for kernel in all_kernels() for name in names_of(kernel)} - {HOST_KERNEL})
     for part in filter(None, text.split(",")):
         sign, name = part[0], part[1:]
-        if sign not in "+-" or name not in known:
+        if sign in "+-" and name not in known:
+            raise OptionError(
+                f"no kernel that can be switched has the name {name!r}",
+                where=f"the switches {text!r}",
+                expected="the name of a kernel or of a method, as explain() shows them",
+                found=repr(part),
+                hint=did_you_mean(name, known),
+            )
+        if sign not in "+-":
             raise OptionError(
                 f"cannot read the switch {part!r} of kernels",
                 expected="-NAME for kernels that are off, +NAME for preferred ones",

@@ -25,7 +25,7 @@ class Either:
 
 
 def over(
-    op: str, *operands: Any, outputs: int = 1, wanted: Any = None, **attributes: Any
+    op: str, *operands: Any, outputs: Any = 1, wanted: Any = None, **attributes: Any
 ) -> Iterator[Case]:
     """Return a case for each choice among the alternatives."""
     given = [*operands, *attributes.values()]

@@ -156,7 +156,14 @@ def test_another_kernel_runs_where_the_preferred_one_does_not_apply() -> None:
     assert kernel == "conv"
 
 
-@pytest.mark.parametrize("text", ["winograd", "-winogrod", "-host", "+", "-winograd,conv"])
+@pytest.mark.parametrize("text", ["-winogrod", "-host", "+", "+winograd,-zzz"])
+def test_switches_of_unknown_kernels(text: str) -> None:
+    kernels.load()
+    with pytest.raises(OptionError, match="no kernel that can be switched has the name"):
+        parse_switches(text)
+
+
+@pytest.mark.parametrize("text", ["winograd", "-winograd,conv"])
 def test_switches_that_cannot_be_read(text: str) -> None:
     kernels.load()
     with pytest.raises(OptionError, match="cannot read the switch"):

@@ -19,3 +19,12 @@ refuse_contributed(
     "GroupQueryAttention",
     "PagedAttention",
 )
+refuse_contributed(
+    "a router chooses the experts that the op runs for each token; export the experts as products, "
+    "all of which are computed",
+    *("MoE", "QMoE"),
+)
+refuse_contributed(
+    "the op drops elements at random, as in training; export the model for inference",
+    *("BiasDropout", "BitmaskDropout", "BitmaskBiasDropout"),
+)

@@ -36,7 +36,9 @@ def test_every_op_has_a_case() -> None:
         ("GreedySearch", "compile the decoder alone"),
         ("DecoderMaskedMultiHeadAttention", "export the decoder with"),
         ("PagedAttention", "blocks of a table"),
-        ("MoE", "this op is not supported"),
+        ("QMoE", "a router chooses the experts"),
+        ("BiasDropout", "for inference"),
+        ("CDist", "this op is not supported"),
     ],
 )
 def test_other_ops_are_refused(op: str, message: str) -> None:
