@@ -55,7 +55,7 @@ CPUs: eight of the sixteen registers of x86-64 for numbers, as operands need reg
 class OpenClDevice(Device):
     """An OpenCL device, by its number among those that TESSELLA_OPENCL selects."""
 
-    emitter: ClassVar[str] = "tessella.codegen.opencl.emitter:EMITTER"
+    emitter: ClassVar[str] = "tessella.codegen.semtree.emitter:OPENCL"
 
     def __init__(self, number: int = 0) -> None:
         super().__init__()
