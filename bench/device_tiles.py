@@ -25,7 +25,7 @@ import onnx.parser
 
 from bench.command import Command, show_machine, write_figures
 from tessella import targets
-from tessella.codegen.opencl.emitter import OpenClEmitter
+from tessella.codegen.semtree.emitter import TreeEmitter
 from tessella.codegen.semtree.kernel import kernel_tree
 from tessella.codegen.semtree.plan import search_tile
 from tessella.dialects.interpret import Interpreter
@@ -93,7 +93,7 @@ class Problem:
     arguments: Sequence[Array]
     wanted: Array
     device: Device
-    emitter: OpenClEmitter
+    emitter: TreeEmitter
 
     @cached_property
     def found(self) -> SearchResult:
@@ -156,7 +156,7 @@ def problem_of(text: str, name: str) -> Problem:
     arguments = [random.standard_normal(shape, np.float32) for shape in shapes]
     [wanted] = Interpreter(graph.weights).block(kernel.body.block, arguments)
     emitter = emitter_of(name)
-    assert isinstance(emitter, OpenClEmitter)
+    assert isinstance(emitter, TreeEmitter)
     return Problem(kernel, arguments, wanted, device(name), emitter)
 
 

@@ -20,8 +20,26 @@ Group = Sequence[Statement]
 """The statements that write one tensor, each a part of it, or a single statement."""
 
 
+class Language:
+    """A language of kernels: how the texts of single kernels become a program."""
+
+    def program(self, texts: Sequence[str], notes: Sequence[str]) -> str:
+        """Return one program with the kernels of several texts, each of which has a note for
+        readers."""
+        return "\n".join(f"// {note}\n{text}" for text, note in zip(texts, notes, strict=True))
+
+    def file(self, texts: Sequence[str], notes: Sequence[str]) -> bytes:
+        """Return the program as the content of a file, which is binary in some languages."""
+        return self.program(texts, notes).encode()
+
+
 class Emitter(ABC):
     """An emitter. It gets kernels with the statements of one group each."""
+
+    @property
+    def language(self) -> Language:
+        """The language of the emitted kernels."""
+        return Language()
 
     @abstractmethod
     def why_not(self, group: Group) -> str | None:
@@ -32,19 +50,10 @@ class Emitter(ABC):
     def emit(self, kernel: KernelOp, facts: DeviceFacts) -> Source:
         """Return the code of a kernel for a device with these facts."""
 
-    def in_language(self, language: str) -> Emitter | None:
+    def in_language(self, name: str) -> Emitter | None:
         """Return an emitter that writes the same kernels in another language, for readers; None if
         there is none."""
         return None
-
-    def join(self, texts: Sequence[str], notes: Sequence[str]) -> str:
-        """Return one program with the kernels of several texts, each of which has a note for
-        readers."""
-        return "\n".join(f"// {note}\n{text}" for text, note in zip(texts, notes, strict=True))
-
-    def file(self, texts: Sequence[str], notes: Sequence[str]) -> bytes:
-        """Return the program of ``join`` as the content of a file."""
-        return self.join(texts, notes).encode()
 
 
 def groups_of(statements: Iterable[Statement]) -> Sequence[Group]:

@@ -8,10 +8,11 @@
     ->
     %3 = nn.weight @a : tensor<8x3xf32>
 
-A result whose elements are known to be equal becomes a splat, which takes no memory; and a small
-weight of equal elements becomes one too. Other results are added to the weight store, and unused
-weights are removed from it. An op stays if the store does not hold a weight that it reads, or if
-its evaluation fails.
+A tensor without elements is a constant: it becomes a splat of no elements, also if it is an
+argument. A result whose elements are known to be equal becomes a splat, which takes no memory; and
+a small weight of equal elements becomes one too. Other results are added to the weight store, and
+unused weights are removed from it. An op stays if the store does not hold a weight that it reads,
+or if its evaluation fails.
 
 An op that moves elements of `nn.sizes` is evaluated if its result contains only concrete sizes.
 
@@ -28,8 +29,8 @@ from itertools import count
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr, TensorType
+from xdsl.ir import BlockArgument, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import Pure
 
@@ -43,7 +44,7 @@ from tessella.dialects.nn.evaluate_sizes import evaluate_sizes, holds_sizes, siz
 from tessella.dialects.nn.known import bits_of, common_number
 from tessella.dialects.nn.movement import PadOp
 from tessella.dialects.nn.symbolic import SizesOp, SymbolicOp
-from tessella.dialects.nn.traits import MovesElements
+from tessella.dialects.nn.traits import MovesElements, SumsProducts
 from tessella.dialects.place import place_of
 from tessella.passes.base import functions
 from tessella.passes.kinds import ProgramPass
@@ -71,6 +72,8 @@ class FoldConstantsPass(ProgramPass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         folder = _Folder(op, weights_of(ctx), self.limit)
         for function in functions(op):
+            for argument in function.body.block.args:
+                folder.visit_argument(argument)
             for inner in list(function.body.block.ops):
                 if isinstance(inner, NnOp):
                     folder.visit(inner)
@@ -95,12 +98,21 @@ class _Folder:
         self.made: dict[WeightOp, _Made] = {}
         self.numbers = count()
 
+    def visit_argument(self, argument: BlockArgument) -> None:
+        """Replace the uses of an argument without elements."""
+        if argument.first_use is not None and _is_empty(argument):
+            splat = SplatOp(0, tensor_type(argument))
+            Rewriter.insert_op(splat, InsertPoint.at_start(argument.owner))
+            argument.replace_all_uses_with(splat.res)
+
     def visit(self, op: NnOp) -> None:
-        """Replace an op whose operands are constants."""
+        """Replace an op whose operands are constants, or whose results have no elements."""
         if isinstance(op, WeightOp):
             self._splat_of_weight(op)
         elif isinstance(op, ConstantOp) or op.kernel is not None:
             return
+        elif _cannot_fail(op) and all(map(_is_empty, op.results)):
+            self._replace(op, [SplatOp(0, tensor_type(result)) for result in op.results])
         elif (known := _known_sizes(op)) is not None:
             self._replace(op, [self._constant(op, 0, known)])
         elif not self._is_foldable(op):
@@ -206,6 +218,21 @@ class _Folder:
             # garbage.
             if self.garbage > self.limit:
                 self._drop_garbage()
+
+
+def _is_empty(value: SSAValue) -> bool:
+    """Return whether a tensor of real numbers has no elements, whatever the values of symbols."""
+    if not isinstance(value.type, TensorType) or place_of(value.type) is not None:
+        return False
+    return element_of(value.type).is_real and 0 in shape_of(value)
+
+
+def _cannot_fail(op: NnOp) -> bool:
+    """Return whether an op that computes no element has no index to check either."""
+    if isinstance(op, ElementwiseOp) or op.has_trait(SumsProducts):
+        return op.has_trait(Pure)
+    moves = op.get_trait(MovesElements)
+    return moves is not None and all(0 in shape_of(op.operands[i]) for i in moves.indices)
 
 
 def may_fold(op: NnOp, limit: int = DEFAULT_LIMIT) -> bool:

@@ -50,6 +50,7 @@ class PlaidmlSearchPass(ProgramPass):
     goal_flops_per_byte: int | None = None
     use_global: bool | None = None
     vec_size: int | None = None
+    in_turn: bool | None = None
     full: bool = False
     max_tiles: int = MAX_TILES
     log: bool = True

@@ -44,12 +44,18 @@ USUAL = DeviceFacts(
     flops=2e12, bandwidth=1e11, link=1e10, latency=2e-5, launch=1e-5, local_bytes=32768, units=16
 )
 """The facts that programs are compiled with on a machine without OpenCL."""
+VECTORS = 8
+"""The number of vectors of work-items in a work-group of a CPU. As many multiply-adds are under way
+in a core with a latency of four cycles and two of them in each cycle."""
+ITEM_REGISTERS = 32
+"""Bytes of registers for the accumulators of a work-item of a CPU, as in PlaidML's settings for
+CPUs: eight of the sixteen registers of x86-64 for numbers, as operands need registers too."""
 
 
 class OpenClDevice(Device):
     """An OpenCL device, by its number among those that TESSELLA_OPENCL selects."""
 
-    emitter: ClassVar[str] = "tessella.codegen.opencl.emitter:EMITTER"
+    emitter: ClassVar[str] = "tessella.codegen.semtree.emitter:OPENCL"
 
     def __init__(self, number: int = 0) -> None:
         super().__init__()
@@ -219,17 +225,21 @@ def _facts(found: Any) -> DeviceFacts:
     assume 16 operations per cycle and unit, and the bandwidths of typical memory."""
     units, cycles = found.max_compute_units, found.max_clock_frequency * 1e6 or 1e9
     is_cpu = bool(found.type & 2)  # CL_DEVICE_TYPE_CPU
+    most = VECTORS * max(1, found.native_vector_width_float) if is_cpu else 256
+    items = min(most, found.max_work_group_size)
     return DeviceFacts(
         flops=16 * units * cycles,
         bandwidth=1e10 if is_cpu else 1e11,
         link=1e10,
         latency=2e-5,
         launch=2e-5 if is_cpu else 1e-5,
-        group_items=min(256, found.max_work_group_size),
+        group_items=items,
         local_bytes=found.local_mem_size,
+        register_bytes=ITEM_REGISTERS * items if is_cpu else DeviceFacts.register_bytes,
         line_bytes=found.global_mem_cacheline_size or 64,
         units=units,
         has_local_memory=found.local_mem_type == 1,  # CL_LOCAL
+        runs_in_turn=is_cpu,
     )
 
 

@@ -36,6 +36,10 @@ class DeviceFacts:
     """The number of work-groups that run at the same time."""
     has_local_memory: bool = True
     """True if local memory is faster than the caches for global memory."""
+    runs_in_turn: bool = False
+    """True if a unit runs the work-items of a group in turn, as a core of a CPU does. Such a unit
+    needs no further groups that compute while one waits for memory, and work-items that share an
+    output save no time."""
 
     def copy_seconds(self, size: float) -> float:
         """Return the seconds of a copy of ``size`` bytes from or to the host."""

@@ -89,7 +89,7 @@ class CPrinter(Printer):
         """Return a kernel, after the functions that it calls."""
         return self.words.prelude + "\n".join([*self._kernel(kernel), ""])
 
-    def join(self, texts: Sequence[str], notes: Sequence[str]) -> str:
+    def program(self, texts: Sequence[str], notes: Sequence[str]) -> str:
         """Return one program with the functions once, and each kernel after a comment."""
         prelude = self.words.prelude
         pairs = zip(texts, notes, strict=True)

@@ -91,7 +91,7 @@ class SpirvPrinter(Printer):
         """Return a kernel in LLVM IR."""
         return _Function(kernel).text()
 
-    def join(self, texts: Sequence[str], notes: Sequence[str]) -> str:
+    def program(self, texts: Sequence[str], notes: Sequence[str]) -> str:
         """Return a program in the assembly of SPIR-V."""
         return spirv.assembly(_joined(texts))
 

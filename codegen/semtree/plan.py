@@ -37,8 +37,8 @@ from tessella.targets.device_facts import DeviceFacts
 MOST_TILES = 2048
 """The largest number of tiles that a search scores. Scoring them takes a tenth of a second."""
 GROUPS_PER_UNIT = 4
-"""The number of work-groups per unit of a device that keeps the device busy, as in PlaidML's
-settings."""
+"""The number of work-groups per unit that keeps a device busy whose units switch between groups, as
+in PlaidML's settings."""
 
 
 @dataclass(frozen=True)
@@ -156,9 +156,10 @@ def settings_of(facts: DeviceFacts) -> PlaidmlSettings:
         mem_width=facts.line_bytes,
         max_mem=facts.local_bytes,
         max_regs=facts.register_bytes,
-        goal_groups=GROUPS_PER_UNIT * facts.units,
+        goal_groups=facts.units * (1 if facts.runs_in_turn else GROUPS_PER_UNIT),
         goal_flops_per_byte=max(1, round(facts.flops / facts.bandwidth)),
         use_global=not facts.has_local_memory,
+        in_turn=facts.runs_in_turn,
     )
 
 

@@ -13,7 +13,7 @@ kernel k_matmul(global f32 p0, global f32 p1, global f32 p2)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from tessella.codegen.semtree.printer import Printer
 from tessella.codegen.semtree.scalars import INFIX
@@ -49,11 +49,6 @@ class TreePrinter(Printer):
     def text(self, kernel: Kernel) -> str:
         """Return a kernel, with the log of the search for its tiles."""
         return "\n".join([*_kernel(kernel), ""])
-
-    def join(self, texts: Sequence[str], notes: Sequence[str]) -> str:
-        """Return the kernels, each after a comment."""
-        pairs = zip(notes, texts, strict=True)
-        return "\n".join(f"// {note}\n{text}" for note, text in pairs)
 
 
 def _kernel(kernel: Kernel) -> Iterator[str]:

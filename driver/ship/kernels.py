@@ -14,7 +14,7 @@ from tessella.driver.build.compiling import Progress, quiet
 from tessella.driver.build.pipeline import pipeline
 from tessella.driver.options import CheckedOptions
 from tessella.lowering.emit_device_kernels import EmitDeviceKernelsPass
-from tessella.passes.emitter import Emitter, emitter_of
+from tessella.passes.emitter import Language, emitter_of
 from tessella.runtime.devices import emits
 from tessella.support.errors import OptionError
 
@@ -23,16 +23,16 @@ from tessella.support.errors import OptionError
 class KernelProgram:
     """The kernels of a model in one language."""
 
-    emitter: Emitter
+    language: Language
     kernels: Sequence[device.KernelOp]
 
     def text(self) -> str:
         """Return the program as text."""
-        return self.emitter.join(self._texts, self._notes)
+        return self.language.program(self._texts, self._notes)
 
     def file(self) -> bytes:
         """Return the program as the content of a file, which is binary for SPIR-V."""
-        return self.emitter.file(self._texts, self._notes)
+        return self.language.file(self._texts, self._notes)
 
     @property
     def _texts(self) -> Sequence[str]:
@@ -62,7 +62,7 @@ def emit_kernels(
             found=f"places {', '.join(options.places)}",
             hint="`tessella explain MODEL --places .. --why` shows the reasons",
         )
-    return KernelProgram(emitter_of(kernels[0].device.data, language), kernels)
+    return KernelProgram(emitter_of(kernels[0].device.data, language).language, kernels)
 
 
 def _with_language(step: ModulePass, language: str) -> ModulePass:

@@ -21,6 +21,10 @@ from tessella.support.names import did_you_mean
 Tile = tuple[int, ...]
 """The size of a tile along each index of a stride table."""
 
+SUMS_IN_TURN = 4
+"""The number of outputs of a thread that keep a core busy which runs the threads in turn: an
+addition takes four cycles, and one can begin in each."""
+
 OVER = -1.0
 """The score of a tile that the machine cannot hold."""
 
@@ -45,11 +49,15 @@ class PlaidmlSettings:
     """True if inputs are read in place, as there is no local memory worth a copy."""
     vec_size: int = 1
     """Elements of the vectors that threads work on."""
+    in_turn: bool = False
+    """True if one core runs the threads of a group in turn. Threads that share an output then save
+    no time, and a thread with several outputs hides the latency of its sums. PlaidML's settings for
+    CPUs have one thread instead."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if not 0 < int(value) < 1 << 63 and field.name != "use_global":
+            if not isinstance(value, bool) and not 0 < int(value) < 1 << 63:
                 name = field.name.replace("_", "-")
                 raise OptionError(
                     f"{name} is out of range", expected="1 to 2^63 - 1", found=str(value)
@@ -174,8 +182,12 @@ class TileStats:
 
     @property
     def threads_used(self) -> int:
-        """The number of threads that have work in the loop or at the output (``tu`` in the log)."""
-        return max(self.operations, prod(self._out_plan.threads))
+        """The number of threads that have work in the loop or at the output (``tu`` in the log).
+        If threads run in turn, those count that have enough outputs."""
+        if not self.settings.in_turn:
+            return max(self.operations, prod(self._out_plan.threads))
+        outputs = prod(self.tile[i] for i in self.table.free)
+        return min(self.settings.threads, -(-outputs // SUMS_IN_TURN))
 
     @property
     def over(self) -> str | None:

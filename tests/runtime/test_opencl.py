@@ -6,16 +6,19 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tessella.dialects.place import PlaceAttr, is_device, parse_place
 from tessella.runtime.devices import device
-from tessella.runtime.opencl import OPENCL
+from tessella.runtime.opencl import OPENCL, _facts
 from tessella.support.errors import OptionError
 from tests.bare_device import BareDevice
 
 ROOT = Path(__file__).parents[2]
+
+CPU_TYPE, GPU_TYPE = 2, 4
 
 SCRIPT = """
 import sys
@@ -125,3 +128,34 @@ def test_a_device_without_numbers() -> None:
     with pytest.raises(OptionError, match="no device number 1 of this kind"):
         BareDevice().numbered(1)
     assert device("opencl:3") is device("opencl").numbered(3)
+
+
+def listed(kind: int, width: int, most: int) -> SimpleNamespace:
+    """A device as pyopencl describes it."""
+    return SimpleNamespace(
+        type=kind,
+        max_compute_units=4,
+        max_clock_frequency=2000,
+        native_vector_width_float=width,
+        max_work_group_size=most,
+        local_mem_size=32768,
+        local_mem_type=1 if kind == GPU_TYPE else 2,
+        global_mem_cacheline_size=64,
+    )
+
+
+@pytest.mark.parametrize("width, most, items", [(4, 4096, 32), (16, 4096, 128), (8, 16, 16)])
+def test_the_work_groups_of_a_cpu_are_vectors_with_registers(
+    width: int, most: int, items: int
+) -> None:
+    facts = _facts(listed(CPU_TYPE, width, most))
+    assert (facts.group_items, facts.register_bytes) == (items, 32 * items)
+    assert facts.runs_in_turn
+    assert not facts.has_local_memory
+
+
+def test_the_work_groups_of_a_gpu_are_as_large_as_in_plaidml() -> None:
+    facts = _facts(listed(GPU_TYPE, 1, 1024))
+    assert (facts.group_items, facts.register_bytes) == (256, 16384)
+    assert not facts.runs_in_turn
+    assert facts.has_local_memory

@@ -102,3 +102,28 @@ def test_a_size_that_does_not_fit() -> None:
     with pytest.raises(ResourceError, match="too large for a device") as caught:
         source.launch({"n": 1 << 25})
     assert caught.value.found == f"64 * n = {1 << 31}"
+
+
+def rows_and_sums(sizes: Mapping[str, Size]) -> Graph:
+    """A layer on rows, the sums of its columns, and its rows after others."""
+    n = sizes.get("n", Symbol("n", 0, MOST).size)
+    g = GraphBuilder(x=tensor(f32, (n, WIDTH)), y=tensor(f32, (3, WIDTH)), b=tensor(f32, (WIDTH,)))
+    weight = g.weight(normal(WIDTH, WIDTH))
+    product = g.op(nn.MatmulOp, [g.inputs["x"], weight], transpose_b=False)
+    layer = g.op(nn.TanhOp, [g.op(nn.AddOp, [product, g.inputs["b"]])])
+    sums = g.op(nn.ReduceSumOp, [layer], axes=(0,), keepdims=False)
+    graph = g.graph(layer, sums, g.op(nn.ConcatOp, [g.inputs["y"], layer], axis=0))
+    declare_symbols(graph.module, sorted(symbols_of([n])))
+    return graph
+
+
+@pytest.mark.skipif(not OPENCL.is_present(), reason="there is no OpenCL device")
+def test_no_kernel_runs_without_elements() -> None:
+    model = compile_source(OpenSource(rows_and_sums), places=PLACES, dims={})
+    for n in (0, 5):
+        feeds = {"x": normal(n, WIDTH), "y": normal(3, WIDTH, seed=1), "b": normal(WIDTH, seed=2)}
+        wanted = interpret(rows_and_sums({"n": n}), feeds)
+        for found, array in zip(model.run(None, feeds), wanted, strict=True):
+            np.testing.assert_allclose(found, array, rtol=1e-5, atol=1e-6)
+        assert all(isinstance(step, CopyStep | DeviceStep) for step in in_numpy(model))
+        assert bool(in_numpy(model)) == (n > 0)

@@ -99,3 +99,26 @@ func.func @small() -> (tensor<f32>, tensor<2x2xf32>, tensor<2xi64>) {
   %v3 = nn.arg_max %v0 axis 1 select_last_index true : tensor<2xi64>
   func.return %v1, %v2, %v3 : tensor<f32>, tensor<2x2xf32>, tensor<2xi64>
 }
+
+// -----
+
+// A tensor without elements is a constant. An op stays if it checks an index.
+
+// CHECK-LABEL: func.func @empty
+// CHECK-NEXT:    %x_1 = nn.splat 0.000000e+00 : f32 : tensor<0x4xf32>
+// CHECK-NEXT:    %biased = nn.splat 0.000000e+00 : f32 : tensor<0x4xf32>
+// CHECK-NEXT:    %sum = nn.splat 0.000000e+00 : f32 : tensor<4xf32>
+// CHECK-NEXT:    %part = nn.splat 0.000000e+00 : f32 : tensor<3x0xf32>
+// CHECK-NEXT:    %picked = nn.gather %part, %i
+// CHECK-NEXT:    %none = nn.splat 0.000000e+00 : f32 : tensor<0x4xf32>
+// CHECK-NEXT:    %all = nn.concat %x_1, %y
+// CHECK-NEXT:    func.return
+func.func @empty(%x: tensor<0x4xf32>, %y: tensor<3x4xf32>, %b: tensor<4xf32>, %i: tensor<2xi64>, %j: tensor<0xi64>) -> (tensor<0x4xf32>, tensor<4xf32>, tensor<2x0xf32>, tensor<0x4xf32>, tensor<3x4xf32>) {
+  %biased = nn.add %x, %b : tensor<0x4xf32>
+  %sum = nn.reduce_sum %biased axes [0] keepdims false : tensor<4xf32>
+  %part = nn.slice %y starts [0, 2] sizes [3, 0] : tensor<3x0xf32>
+  %picked = nn.gather %part, %i axis 0 : tensor<2x0xf32>
+  %none = nn.gather %y, %j axis 0 : tensor<0x4xf32>
+  %all = nn.concat %x, %y axis 0 : tensor<3x4xf32>
+  func.return %biased, %sum, %picked, %none, %all : tensor<0x4xf32>, tensor<4xf32>, tensor<2x0xf32>, tensor<0x4xf32>, tensor<3x4xf32>
+}

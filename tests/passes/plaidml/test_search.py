@@ -203,6 +203,18 @@ def test_no_index() -> None:
     assert (found.chosen, found.expanded, prod(found.chosen)) == ((), 1, 1)
 
 
+def test_threads_in_turn_have_work_if_they_have_outputs_of_their_own() -> None:
+    """Sums of rows: the threads of a GPU share an output, and those of a core have several."""
+    table = stride_table(contraction("i: 512 | k: 2048", [("[i, k]", "512x2048")], ("[i]", "512")))
+    settings = override(preset("amd"), threads=64, max_regs=2048, goal_groups=2, use_global=True)
+    together, in_turn = (override(settings, in_turn=value) for value in (False, True))
+    tiles = {tile: TileStats(table, tile, in_turn) for tile in ((1, 64), (64, 64), (256, 64))}
+    assert [stats.threads_used for stats in tiles.values()] == [1, 16, 64]
+    assert {TileStats(table, tile, together).threads_used for tile in tiles} == {64}
+    assert search(table, together).chosen[0] < 64
+    assert search(table, in_turn).chosen[0] == 256
+
+
 # ** settings **
 
 

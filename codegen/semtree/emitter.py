@@ -1,4 +1,4 @@
-"""The emitter that writes kernels in OpenCL C."""
+"""The emitter that writes kernels through their trees, in any language that has a printer."""
 
 from __future__ import annotations
 
@@ -33,11 +33,14 @@ MOST_ELEMENTS = 1 << 31
 
 
 @dataclass(frozen=True)
-class OpenClEmitter(Emitter):
-    """Writes statements as kernels of an OpenCL device."""
+class TreeEmitter(Emitter):
+    """Writes statements as kernels in the language of a printer."""
 
     printer: Printer
-    """The printer of the language."""
+
+    @property
+    def language(self) -> Printer:
+        return self.printer
 
     def why_not(self, group: Group) -> str | None:
         """Return why a group has no code, as a sentence; None if it has."""
@@ -57,18 +60,10 @@ class OpenClEmitter(Emitter):
         text, checks, sizes = self.printer.text(tree), WORD in tree.tensors, (*tree.sizes.values(),)
         return Source(text, tree.name, (tree.groups,), (tree.items,), checks, sizes)
 
-    def in_language(self, language: str) -> OpenClEmitter | None:
-        """Return an emitter for the language, which `LANGUAGES` may have."""
-        printer = LANGUAGES.get(language)
-        return None if printer is None else OpenClEmitter(printer)
-
-    def join(self, texts: Sequence[str], notes: Sequence[str]) -> str:
-        """Return the program with the kernels of several texts."""
-        return self.printer.join(texts, notes)
-
-    def file(self, texts: Sequence[str], notes: Sequence[str]) -> bytes:
-        """Return the program with the kernels of several texts as the content of a file."""
-        return self.printer.file(texts, notes)
+    def in_language(self, name: str) -> TreeEmitter | None:
+        """Return an emitter for a language, which `LANGUAGES` may have."""
+        printer = LANGUAGES.get(name)
+        return None if printer is None else TreeEmitter(printer)
 
 
 def _reasons(op: ContractOp) -> Iterator[str]:
@@ -138,4 +133,5 @@ def _overlap(a: Box, b: Box) -> bool:
     )
 
 
-EMITTER = OpenClEmitter(LANGUAGES["opencl"])
+OPENCL = TreeEmitter(LANGUAGES["opencl"])
+"""The emitter of OpenCL devices."""

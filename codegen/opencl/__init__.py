@@ -1,1 +1,0 @@
-"""Generation of OpenCL C from the kernels of the stage `tile`."""
