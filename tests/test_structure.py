@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.structure import Module, cycles, imports, read, report, shared_classes, unexplained
 
 TEXT = '''"""A module."""
@@ -58,3 +60,11 @@ def test_a_checkout_is_read_through_its_links(tmp_path: Path) -> None:
     (tmp_path / "src" / "tessella" / "low").symlink_to("../../low")
     names = [module.name for module in read(tmp_path)]
     assert names == ["tessella", "tessella.low", "tessella.low.lower.x"]
+
+
+@pytest.mark.slow
+def test_the_source_has_no_import_cycles_and_explains_its_constants() -> None:
+    modules = read(Path(__file__).parent.parent)
+    known = [module.name for module in modules]
+    assert cycles({module.name: imports(module, known) for module in modules}) == []
+    assert [name for module in modules for name in unexplained(module)] == []

@@ -10,9 +10,11 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from html import escape
+from pathlib import Path
 
 from tessella.runtime.explain_table import html_table
 from tessella.runtime.explain_types import duration
+from tessella.support.errors import OptionError
 
 _SHOWN = 10
 """The number of steps that a notebook shows."""
@@ -348,6 +350,14 @@ class Report:
         OptionError
             If the file cannot be written.
         """
-        from tessella.driver.report.files import write
-
         write(path, self.json() if os.fspath(path).endswith(".json") else self.html())
+
+
+def write(path: str | os.PathLike[str], text: str) -> None:
+    """Write a page or JSON. Raises OptionError if the file cannot be written."""
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OptionError(
+            f"cannot write the report: {error.strerror or error}", where=os.fspath(path)
+        ) from error

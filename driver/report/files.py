@@ -17,16 +17,6 @@ MOST_BYTES = 256 << 20
 """The most bytes of a report's file."""
 
 
-def write(path: str | os.PathLike[str], text: str) -> None:
-    """Write a page or JSON. Raises OptionError if the file cannot be written."""
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise OptionError(
-            f"cannot write the report: {error.strerror or error}", where=os.fspath(path)
-        ) from error
-
-
 def read_report(path: str | os.PathLike[str]) -> Mapping[str, Any]:
     """Return the report in a JSON file. Raises OptionError if the file has none, or one of another
     version."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +12,28 @@ from tessella.frontends.session.refused import check_device
 from tessella.frontends.session.values import ElementType, OrtValue, array_at
 from tessella.support.errors import InputError, OptionError
 
-if TYPE_CHECKING:
-    from tessella.frontends.session.session import InferenceSession
-
 Array = npt.NDArray[Any]
+
+
+class _Named(Protocol):
+    """An input or output of a model."""
+
+    @property
+    def name(self) -> str:
+        """The name by which it is bound."""
+        ...
+
+
+class _Session(Protocol):
+    """A session whose runs a binding serves."""
+
+    def get_inputs(self) -> Sequence[_Named]:
+        """Return the inputs of the model."""
+        ...
+
+    def get_outputs(self) -> Sequence[_Named]:
+        """Return the outputs of the model."""
+        ...
 
 
 class IOBinding:
@@ -25,7 +43,7 @@ class IOBinding:
     C-contiguous, and must not share memory with inputs.
     """
 
-    def __init__(self, session: InferenceSession) -> None:
+    def __init__(self, session: _Session) -> None:
         """Create a binding of a session without inputs and outputs."""
         self.session = session
         self.inputs: dict[str, Any] = {}

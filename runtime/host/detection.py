@@ -86,6 +86,7 @@ def _overlaps(box: _Boxes, others: _Boxes, overlap: Array) -> Array:
 
 
 MOST_POINTS = 1 << 20
+"""The most points of a region along a dimension, which bounds the memory of their positions."""
 
 
 class _Taps(NamedTuple):

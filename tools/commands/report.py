@@ -12,8 +12,8 @@ from tessella.dialects.nn.core import Array
 from tessella.driver.build.build import lower
 from tessella.driver.model.model import Model
 from tessella.driver.report.collect import with_model_hash, with_others, with_passes
-from tessella.driver.report.data import OtherRuntime, Pass, Report
-from tessella.driver.report.files import read_report, write
+from tessella.driver.report.data import OtherRuntime, Pass, Report, write
+from tessella.driver.report.files import read_report
 from tessella.driver.report.page import page
 from tessella.driver.report.passes import PassRecorder
 from tessella.frontends.compile import open_source
