@@ -23,6 +23,8 @@ _FOREIGN = "tessella.unchecked"
 _ONNX = ("", "ai.onnx")
 _TERM = r"[A-Za-z]*(\.\.\.)?[A-Za-z]*"
 _EQUATION = re.compile(rf"{_TERM}(,{_TERM})*(->{_TERM})?")
+_LOSSES = ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
+_REDUCTIONS = ("mean", "none", "sum")
 _MANY = 4096
 """The number of elements above which a Constant counts as a weight in checks."""
 
@@ -69,6 +71,7 @@ def _check_nodes(
     defined, local = set(given), set(given - outer)
     for node in nodes:
         _check_equation(node)
+        _check_reduction(node)
         for name in node.inputs:
             if name and name not in defined:
                 raise _undefined(name, node, nodes)
@@ -101,6 +104,19 @@ def _check_equation(node: Node) -> None:
             where=node.where,
             expected="terms of letters and '...', such as '...ij,...jk->...ik'",
             found=repr(equation),
+        )
+
+
+def _check_reduction(node: Node) -> None:
+    """Raise InvalidModelError for a loss with an unknown reduction, for which onnx's functions of
+    the losses take the mean."""
+    reduction = node.attributes.get("reduction", "mean")
+    if node.op in _LOSSES and node.domain in _ONNX and reduction not in _REDUCTIONS:
+        raise InvalidModelError(
+            "attribute 'reduction' does not have this value",
+            where=node.where,
+            expected=f"one of {', '.join(_REDUCTIONS)}",
+            found=repr(reduction),
         )
 
 

@@ -297,6 +297,8 @@ def linear() -> Iterator[Case]:
         "..i..->i",
     ):
         yield from over("Einsum", f(2), *([f(3)] * ("," in equation)), equation=equation)
+    for loss in ("SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"):
+        yield from over(loss, f(3, 4), i(0, 1, 3), reduction=Either("median", ""))
     yield from over("DFT", f(1, 4, 1), Either(one(0), one(-1), one(1 << 40), i(4, 4)))
     yield from over("DFT", f(1, 4, 3))
     yield from over("DFT", f(1, 4, 1), None, one(9))
