@@ -12,8 +12,9 @@ FED = "check the indices, lengths, thresholds and regions that are fed to the no
 
 def out_of_range(nodes: Sequence[str]) -> ExecutionError:
     """Return the error of a kernel that computes these nodes."""
-    return ExecutionError(
-        "an index is out of range",
-        where=f"node {', '.join(map(repr, nodes)) or 'unknown'}",
-        hint=FED,
-    )
+    return ExecutionError("an index is out of range", where=located(nodes), hint=FED)
+
+
+def located(nodes: Sequence[str]) -> str:
+    """Return where a kernel of these nodes is, for an error. Equal names are listed once."""
+    return f"node {', '.join(map(repr, dict.fromkeys(nodes))) or 'unknown'}"

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella.runtime.arena import Workspace
-from tessella.runtime.checks import out_of_range
+from tessella.runtime.checks import located, out_of_range
 from tessella.runtime.devices import Device, Fields, Launch, Memory, Slice, Source, device
 from tessella.runtime.specs import TensorSpec
 from tessella.support.decisions import known
@@ -278,7 +278,7 @@ class SegmentCall:
         return self._arena.slice(at, size)
 
     def _call(self, call: DeviceCall, buffers: Sequence[Slice]) -> None:
-        where = f"node {', '.join(map(repr, call.nodes)) or 'unknown'}"
+        where = located(call.nodes)
         hint = "the kernel's text is that of `tessella compile --emit loops`"
         with _blamed((self.step.device,), where, hint):
             if not call.kernel:

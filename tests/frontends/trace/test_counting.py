@@ -40,8 +40,9 @@ def test_bincount_of_open_sizes(threads: int) -> None:
 
 @pytest.mark.parametrize("wrong", [-1, 9])
 def test_what_is_not_counted(wrong: int) -> None:
-    with pytest.raises(ExecutionError, match="out of range"):
+    with pytest.raises(ExecutionError, match="out of range") as caught:
         tessella.jit(lambda x: np.bincount(x, minlength=9))(np.asarray([1, wrong]))
+    assert str(caught.value.where).count("test_counting.py") == 1
 
 
 HISTOGRAMS: dict[str, Callable[..., Any]] = {
