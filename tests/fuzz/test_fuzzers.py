@@ -21,11 +21,6 @@ from tests.fuzz.runner import Runner
 UNCHECKED = ("undecided", "too large")
 """Outcomes of cases that were not compared with anything."""
 
-MANY = 3
-"""So many samples take some ten seconds. Their number, and not a time, says how many run, so
-that a slow machine and a fast one find the same."""
-
-
 def few(fuzzer: Fuzzer) -> int:
     """The number of cases that take less than a second."""
     return max(fuzzer.sample // 6, 2)
@@ -43,9 +38,10 @@ def test_some_cases(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FUZZERS)
 def test_many_cases(name: str, tmp_path: Path) -> None:
-    """The ones after the few, in their own processes; most are checked."""
+    """The ones after the few, in their own processes; most are checked. Their number, and not a
+    time, says how many run, so that a slow machine and a fast one find the same."""
     runner, first = Runner(FUZZERS[name], tmp_path), few(FUZZERS[name])
-    cases = MANY * FUZZERS[name].sample
+    cases = FUZZERS[name].sample
     found = [f"{finding.seed}: {finding.text}" for finding in runner.run(first, None, cases)]
     assert not found, "\n".join(found)
     assert runner.report.cases == cases
