@@ -62,7 +62,7 @@ from tessella.dialects.assembly import parse_operand, parse_settings, print_sett
 from tessella.dialects.calls import TensorCall
 from tessella.dialects.nn.core import shape_of, tensor_type
 from tessella.dialects.place import place_of
-from tessella.dialects.rt.ops import ArenaOp, check_buffer
+from tessella.dialects.rt.ops import ArenaOp, aligned, check_buffer
 from tessella.dialects.rt.threads import ALONE, OWN, BarrierOp, Part, PartAttr
 from tessella.dialects.sizes import dims, opt_size_def, size_of
 from tessella.dialects.symbols import callee_of, check_types
@@ -490,10 +490,17 @@ def divided(block: Block) -> frozenset[str]:
 def _overlap(a: SSAValue, b: SSAValue) -> bool:
     """Return whether two buffers share memory for some values of the symbols."""
     if isinstance(a.owner, ArenaOp) and isinstance(b.owner, ArenaOp):
-        (first, first_end), (second, second_end) = a.owner.extent, b.owner.extent
         same = a.owner.private == b.owner.private
-        return same and not (always(first_end <= second) or always(second_end <= first))
+        return same and not (_precedes(a.owner, b.owner) or _precedes(b.owner, a.owner))
     return a is b
+
+
+def _precedes(a: ArenaOp, b: ArenaOp) -> bool:
+    """Return whether a buffer ends before another begins, for all values of the symbols. Sizes that
+    are rounded up, as those of places are, can be compared where others cannot."""
+    start, end = a.extent
+    next_start = b.extent[0]
+    return always(end <= next_start) or always(start + aligned(end - start) <= next_start)
 
 
 class _LaunchesSegment(SymbolUserOpInterface):
