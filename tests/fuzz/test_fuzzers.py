@@ -21,6 +21,7 @@ from tests.fuzz.runner import Runner
 UNCHECKED = ("undecided", "too large")
 """Outcomes of cases that were not compared with anything."""
 
+
 def few(fuzzer: Fuzzer) -> int:
     """The number of cases that take less than a second."""
     return max(fuzzer.sample // 6, 2)
