@@ -1,4 +1,4 @@
-"""The pages that are generated from the code: check them, or write them anew.
+"""The pages of the documentation that are generated from the code.
 
 python -m docs.generated            # exit code 1 where a page is out of date
 python -m docs.generated --write
@@ -27,12 +27,12 @@ PAGES: Mapping[str, Callable[[], str]] = {
 
 
 def is_stale(name: str) -> bool:
-    """Whether a page differs from its generated text."""
+    """Return whether a page differs from its generated text."""
     return (DOCS / name).read_text(encoding="utf-8") != PAGES[name]()
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Check the pages, or write them anew."""
+    """Check the pages, or write them."""
     if list(arguments) == ["--write"]:
         for name, page in PAGES.items():
             (DOCS / name).write_text(page(), encoding="utf-8")

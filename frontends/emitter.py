@@ -291,6 +291,15 @@ class Value:
         """Emit a reshape to one dimension."""
         return self.reshape((math.prod(self.shape),))
 
+    def column(self) -> Value:
+        """Emit a reshape that appends a dimension of size 1."""
+        return self.reshape((*self.shape, 1))
+
+    def scatter(self, places: Value, slices: Value, reduction: str = "none") -> Value:
+        """Emit a copy with ``slices`` written at ``places`` along the first dimension, or combined
+        with what is there by ``reduction``, in order."""
+        return self.op(nn.ScatterNdOp, places.column(), slices, reduction=reduction)
+
     def transpose(self, perm: Sequence[int]) -> Value:
         """Emit a transpose: dimension ``perm[i]`` becomes dimension ``i``."""
         same = list(perm) == list(range(self.rank))
@@ -355,7 +364,7 @@ def product(a: Value, b: Value) -> Value:
     if not a.rank or not b.rank:
         raise ShapeError("a matrix product takes no scalars", hint="multiply by them with *")
     left = a if a.rank > 1 else a.reshape((1, *a.shape))
-    right = b if b.rank > 1 else b.reshape((*b.shape, 1))
+    right = b if b.rank > 1 else b.column()
     result = left @ right
     *batch, rows, columns = result.shape
     return result.reshape([*batch, *[rows] * (a.rank > 1), *[columns] * (b.rank > 1)])

@@ -232,8 +232,7 @@ def _gather(a: Applied) -> Sequence[Value | None]:
     # the gathered dimensions come first, for a scatter of slices
     middle = range(axis, axis + indices.rank)
     given = a.gradient.transpose([*middle, *(d for d in range(a.gradient.rank) if d not in middle)])
-    tuples = indices.reshape((*indices.shape, 1))
-    added = zeros.transpose(order).op(nn.ScatterNdOp, tuples, given, reduction="add")
+    added = zeros.transpose(order).scatter(indices, given, "add")
     return [added.transpose([order.index(d) for d in range(x.rank)]), None]
 
 

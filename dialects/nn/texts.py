@@ -56,7 +56,7 @@ class StringConcatOp(NnOp):
 
 @irdl_op_definition
 class StringMatchOp(NnOp):
-    """Whether a regular expression of Python matches the whole of each string."""
+    """True for each string that `pattern`, a regular expression of Python, matches as a whole."""
 
     name = "nn.string_match"
     x = operand_def(base(TensorType))
@@ -192,12 +192,12 @@ class StringTokensOp(FindingOp):
 
 @irdl_op_definition
 class CountNgramsOp(NnOp):
-    """How often each n-gram of a pool occurs in each row of x: at its place among `size` numbers.
+    """The counts of the n-grams of a pool in each row of x, `size` numbers in all.
 
     `pool` lists the elements of all n-grams: those of one element, then those of two from position
-    `starts[1]` on, and so on. `slots` has the place of each n-gram. The elements of an n-gram are
-    as far apart as `skips` allows: up to that number of elements lie between neighbours. `lengths`
-    are the least and the greatest n.
+    `starts[1]` on, and so on. `slots` has the place of each n-gram's count in the row. The elements
+    of an n-gram are as far apart as `skips` allows: up to that number of elements lie between
+    neighbours. `lengths` are the least and the greatest n.
     """
 
     name = "nn.count_ngrams"

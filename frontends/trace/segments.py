@@ -100,5 +100,4 @@ def reduced(values: Value, places: Value, count: Size, reduction: str, dtype: DT
         )
     shape = (count, *values.shape[places.rank :])
     start = values.emitter.splat(_identity(reduction, dtype), shape, dtype)
-    tuples = places.reshape((*places.shape, 1))
-    return start.op(nn.ScatterNdOp, tuples, values.cast(dtype), reduction=reduction)
+    return start.scatter(places, values.cast(dtype), reduction)

@@ -83,8 +83,7 @@ def _written(trace: Trace, start: Value, key: Any, values: Value, reduction: str
         places, target = cast(Traced, indexing(every, key)).value, start.flat()
     shape = (*places.shape, *target.shape[1:])
     given = (_stripped(values, len(shape)) if reduction == "none" else values).expand(shape)
-    tuples = places.reshape((*places.shape, 1))
-    return target.op(nn.ScatterNdOp, tuples, given, reduction=reduction).reshape(start.shape)
+    return target.scatter(places, given, reduction).reshape(start.shape)
 
 
 def _stripped(values: Value, rank: int) -> Value:

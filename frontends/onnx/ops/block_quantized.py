@@ -197,7 +197,7 @@ def _gathered(call: Call, codes: Array, indices: Value, axis: int) -> Value:
     parts = codes.reshape(*codes.shape[:-1], -1, each)
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     rows = call.constant(np.bitwise_or.reduce(parts << shifts, axis=-1)).gather(indices, axis)
-    wide = rows.reshape((*rows.shape, 1)).op(nn.OPS["bit_right"], call.constant(shifts))
+    wide = rows.column().op(nn.OPS["bit_right"], call.constant(shifts))
     fields = wide.op(nn.OPS["bit_and"], wide.like((1 << bits) - 1))
     return fields.reshape((*rows.shape[:-1], rows.shape[-1] * each))
 

@@ -31,8 +31,7 @@ def put(ranks: Value, values: Value, count: Size, reduction: str = "none") -> Va
     """Emit an array of ``count`` zeros into which ``values`` are written at the positions
     ``ranks``, in order."""
     start = values.emitter.splat(0, (count,), values.dtype)
-    indices = ranks.reshape((*ranks.shape, 1))
-    return start.op(nn.ScatterNdOp, indices, values, reduction=reduction)
+    return start.scatter(ranks, values, reduction)
 
 
 @dataclass(frozen=True, eq=False)

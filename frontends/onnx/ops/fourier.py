@@ -114,7 +114,7 @@ def stft(call: Call) -> Value:
     transformed."""
     x, window = call.x, call.optional(2)
     if x.rank == 2:
-        x = x.reshape((*x.shape, 1))
+        x = x.column()
     if x.rank != 3 or x.shape[2] not in (1, 2):
         raise ShapeError("a signal must be [batch, length, 1 or 2]", found=str(x.type))
     _, size, width = x.shape

@@ -16,20 +16,11 @@ from tessella.support.sizes import Size
 
 
 class Mode(IntEnum):
-    """How the rows of a bag become one."""
+    """The reduction of the rows of a bag."""
 
     SUM = 0
     MEAN = 1
     MAX = 2
-
-
-def _added(start: Value, places: Value, updates: Value, reduction: str = "add") -> Value:
-    tuples = places.reshape((*places.shape, 1))
-    return start.op(nn.ScatterNdOp, tuples, updates, reduction=reduction)
-
-
-def _column(x: Value) -> Value:
-    return x.reshape((*x.shape, 1))
 
 
 class _Bags:
@@ -41,9 +32,9 @@ class _Bags:
         places = positions(emit, indices.shape[0])
         self.bag = found_places(offsets.cast(np.int64), places, "right") - 1
         self.counts: Value | None = None if padding < 0 else ~self.indices.equals(padding)
-        """Whether each index counts; None if all do."""
+        """True for each index that counts; None if all do."""
         ones = self.counting(filled(emit, 1, indices.shape, np.dtype(np.int64)), 0)
-        self.sizes = _added(filled(emit, 0, (count,), np.dtype(np.int64)), self.bag, ones)
+        self.sizes = filled(emit, 0, (count,), np.dtype(np.int64)).scatter(self.bag, ones, "add")
 
     def counting(self, x: Value, neutral: float) -> Value:
         """Emit the slices of each index, with a number in those that do not count."""
@@ -59,11 +50,12 @@ class _Bags:
         """Emit the maxima of each bag, 0 for an empty one, and the indices of the first of them."""
         shape, places = (count, rows.shape[1]), positions(rows.emitter, rows.shape[0])
         lowest = filled(rows.emitter, -math.inf, shape, rows.dtype)
-        found = _added(lowest, self.bag, self.counting(rows, -math.inf), "max")
+        found = lowest.scatter(self.bag, self.counting(rows, -math.inf), "max")
         total = rows.shape[0]
         is_found = self.counting(rows.equals(found.gather(self.bag, 0)), False)
-        firsts = where(is_found, _column(places), total)
-        first = _added(filled(rows.emitter, total, shape, places.dtype), self.bag, firsts, "min")
+        firsts = where(is_found, places.column(), total)
+        none = filled(rows.emitter, total, shape, places.dtype)
+        first = none.scatter(self.bag, firsts, "min")
         is_empty = first.equals(total)
         index = self.indices.gather(where(is_empty, 0, first), 0)
         return where(is_empty, 0, found), where(is_empty, 0, index)
@@ -90,11 +82,11 @@ def embedding_bag(
         found, largest = bags.largest(rows, count)
         return found, of_indices, sizes, largest.cast(kind)
     if per_sample_weights is not None:
-        rows = rows * _column(per_sample_weights)
+        rows = rows * per_sample_weights.column()
     zeros = filled(emit, 0, (count, weight.shape[1]), weight.dtype)
-    found = _added(zeros, bags.bag, bags.counting(rows, 0))
+    found = zeros.scatter(bags.bag, bags.counting(rows, 0), "add")
     if mode == Mode.MEAN:
-        found = found / _column(bags.divisors(found))
+        found = found / bags.divisors(found).column()
     elif padding_idx < 0 and weight.dtype.name in ("float32", "float16"):
         of_indices = of_indices.part(0, 0, 0)  # PyTorch returns none of them either
     return found, of_indices, sizes, sizes
@@ -121,19 +113,19 @@ def embedding_bag_backward(
     zeros = filled(emit, 0, (rows, grad.shape[1]), grad.dtype)
     bags = _Bags(indices, offsets, grad.shape[0], padding_idx)
     if mode == Mode.MAX:
-        given = where(_column(bags.sizes.equals(0)), 0, grad)
+        given = where(bags.sizes.equals(0).column(), 0, grad)
         at = largest.cast(np.int64)
         return zeros.op(nn.ScatterElementsOp, at, given, axis=0, reduction="add")
     if mode == Mode.MEAN:
-        grad = grad / _column(bags.divisors(grad))
+        grad = grad / bags.divisors(grad).column()
     given = grad.gather(bags.bag, 0)
     if per_sample_weights is not None:
-        given = given * _column(per_sample_weights)
+        given = given * per_sample_weights.column()
     if scale_grad_by_freq:
         ones = filled(emit, 1, indices.shape, grad.dtype)
-        found = _added(filled(emit, 0, (rows,), grad.dtype), bags.indices, ones)
-        given = given / _column(found.gather(bags.indices, 0))
-    return _added(zeros, bags.indices, bags.counting(given, 0))
+        found = filled(emit, 0, (rows,), grad.dtype).scatter(bags.indices, ones, "add")
+        given = given / found.gather(bags.indices, 0).column()
+    return zeros.scatter(bags.indices, bags.counting(given, 0), "add")
 
 
 @aten("_embedding_bag_per_sample_weights_backward")

@@ -39,7 +39,7 @@ def polar(emit: Emitter, size: Value, angle: Value) -> Value:
 
 @aten("view_as_real")
 def view_as_real(emit: Emitter, x: Value) -> Value:
-    parts = [x.op(part).reshape((*x.shape, 1)) for part in (nn.RealOp, nn.ImagOp)]
+    parts = [x.op(part).column() for part in (nn.RealOp, nn.ImagOp)]
     return concat(parts, x.rank)
 
 

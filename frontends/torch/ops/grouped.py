@@ -1,5 +1,5 @@
-"""Converters of products in which each group of rows has a matrix of its own, as in mixtures of
-experts: ``ends`` has the row after the last one of each group, in order."""
+"""Converters of products with one matrix for each group of rows, as in mixtures of experts.
+``ends`` has the row after the last one of each group, in order."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _of_columns(a: Value, b: Value, ends: Value) -> Value:
     given = where(has_group.reshape((count, 1)), a.transpose([1, 0]), 0)
     parts = given.reshape((count, rows, 1)) * b.reshape((count, 1, columns))
     zeros = filled(a.emitter, 0, (ends.shape[0], rows, columns), a.dtype)
-    return zeros.op(nn.ScatterNdOp, group.reshape((count, 1)), parts, reduction="add")
+    return zeros.scatter(group, parts, "add")
 
 
 def _transposed(x: Value) -> Value:

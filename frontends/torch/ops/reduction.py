@@ -136,17 +136,13 @@ def cdist_backward(
     if p == 0:  # a number of elements
         return filled(emit, 0, a.shape, a.dtype)
     difference = _differences(a, b)
-    size, norm, given = abs(difference), _column(distances), _column(grad)
+    size, norm, given = abs(difference), distances.column(), grad.column()
     if p == math.inf:
         share = where(size.equals(norm), 1.0, norm.like(0))
     else:
         share = size.like(1.0) if p == 1 else (size / norm) ** (p - 1)
     part = where(size.equals(0) | norm.equals(0), 0, difference.op(nn.SignOp) * share * given)
     return part.sum([part.rank - 2]).expand(a.shape)
-
-
-def _column(x: Value) -> Value:
-    return x.reshape((*x.shape, 1))
 
 
 @aten("dist")

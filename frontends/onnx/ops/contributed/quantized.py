@@ -200,7 +200,7 @@ def qgemm(call: Call) -> Value:
     b, (scale, zero) = call.operand(3), _of_columns(call, call.operand(3), 4, 5)
     turned = call.flag("transB")
     if turned:
-        scale, zero = (v.reshape((*v.shape, 1)) if v.rank else v for v in (scale, zero))
+        scale, zero = (v.column() if v.rank else v for v in (scale, zero))
     wide = b.op(nn.DequantizeOp, scale, zero)
     if call.flag("transA"):
         a = a.transpose((1, 0))

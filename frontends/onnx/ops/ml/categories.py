@@ -147,7 +147,7 @@ def _places(x: Value, keys: Array) -> Value:
     that is not in it. A NaN equals a NaN."""
     if x.dtype == STRING:
         return x.op(nn.StringFindOp, x.emitter.constant(keys))
-    column = x.reshape((*x.shape, 1))
+    column = x.column()
     equal = column.equals(x.like(keys.astype(x.dtype)))
     if keys.dtype.kind == "f" and np.isnan(keys).any():
         equal = equal | (column.op(nn.IsNanOp) & x.emitter.constant(np.isnan(keys)))
