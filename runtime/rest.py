@@ -12,7 +12,6 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from tessella.runtime.control import CONTROL
-from tessella.runtime.drawing import DRAWING
 from tessella.runtime.events import CallEvent
 from tessella.runtime.maps import MAPS
 from tessella.runtime.sequences import SEQUENCES
@@ -129,7 +128,6 @@ class Rest(Generic[P]):
 
 
 FUNCTIONS: Mapping[str, Callable[..., Sequence[Value]]] = {
-    **DRAWING,
     **SEQUENCES,
     **MAPS,
     **CONTROL,
@@ -138,7 +136,7 @@ FUNCTIONS: Mapping[str, Callable[..., Sequence[Value]]] = {
 functions of `CONTROL` also take functions that run bodies."""
 
 
-NEW = frozenset({*MAPS, *DRAWING})
+NEW = frozenset(MAPS)
 """The names of functions that return new arrays."""
 
 

@@ -168,6 +168,8 @@ REGIONS: Settings = {"sizes": (2, 3), "scale": 1.0, "samples": 2}
 IMAGES_OF_REGIONS = fixed([0, 1, 0, 1, 0, 1, 0, 1], "i64")
 AXES: Settings = {"axes": (1, 3), "keepdims": False}
 CUMULATIVE: Settings = {"exclusive": False, "reverse": False}
+DRAWS: Settings = {"shape": (2, 3), "to": attribute_of("f32"), "seed": 7}
+SHARES = fixed([[0.1, 0.3, 0.5, 0.7, 0.9]] * 4, "f64")
 NGRAMS: Settings = {"size": 3, "starts": (0, 1), "lengths": (1, 2), "skips": 1}
 LINKS = fixed([1 << 2 | 1, 1 << 2, 2 << 2], "i64")
 """Links of a tree with a root and two leaves, which compares feature 1."""
@@ -333,8 +335,11 @@ ROWS: Sequence[Example] = (
     Example(nn.StringMatchOp, [MATRIX], {"pattern": "[a-z ]*"}, alone="string"),
     Example(nn.StringFindOp, [MATRIX, x(3)], alone="string"),
     Example(nn.CountNgramsOp, [x(4, 37), x(5), fixed([2, 0, 1], "i64")], NGRAMS, alone="string"),
+    Example(nn.ChooseClassesOp, [x(4, 37), SHARES]),
     # ops without operands
     Example(nn.IotaOp, [], {"count": 5}),
+    Example(nn.RandomNormalOp, [], {**DRAWS, "mean": 1.5, "scale": 0.5}),
+    Example(nn.RandomUniformOp, [], {**DRAWS, "low": -1.0, "high": 3.0}),
     Example(nn.SizesOp, [], {"values": (7,)}),
 )
 

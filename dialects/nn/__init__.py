@@ -14,6 +14,7 @@ from tessella.dialects.nn import (
     attention,
     constants,
     detection,
+    drawing,
     elementwise,
     finding,
     fused,
@@ -32,6 +33,7 @@ from tessella.dialects.nn.attention import *
 from tessella.dialects.nn.constants import *
 from tessella.dialects.nn.core import NnOp as NnOp
 from tessella.dialects.nn.detection import *
+from tessella.dialects.nn.drawing import *
 from tessella.dialects.nn.elementwise import *
 from tessella.dialects.nn.finding import *
 from tessella.dialects.nn.fused import *
@@ -51,6 +53,7 @@ FAMILIES = (
     attention,
     constants,
     detection,
+    drawing,
     elementwise,
     finding,
     fused,

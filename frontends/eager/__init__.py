@@ -76,7 +76,8 @@ def _kinds() -> dict[str, type[nn.NnOp]]:
         _python_name(kind.name): kind
         for kind in nn.Nn.operations
         if issubclass(kind, nn.NnOp)
-        and not issubclass(kind, nn.ConstantOp | nn.SymbolicOp | nn.ScanOp)
+        and kind.get_irdl_definition().operands
+        and not issubclass(kind, nn.ScanOp)
         and not kind.has_trait(DefinesSymbols)
     }
 

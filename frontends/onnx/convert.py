@@ -6,7 +6,6 @@ import re
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from tessella.dialects.graph import Source, Subprogram
@@ -15,7 +14,7 @@ from tessella.frontends.emitter import Value
 from tessella.frontends.onnx import ops
 from tessella.frontends.onnx.build import Builder
 from tessella.frontends.onnx.call import Call
-from tessella.frontends.onnx.cut import CutError, Find, defined_by_onnx, located
+from tessella.frontends.onnx.cut import CutError, defined_by_onnx, located
 from tessella.frontends.onnx.functions import Calls, defined_in, fixed_body, typed_body
 from tessella.frontends.onnx.held import Held, Known
 from tessella.frontends.onnx.model import Node, NodeGraph, OnnxFunction, OnnxModel, Tensor
@@ -242,7 +241,7 @@ class GraphConversion:
             # The native code of a step takes only tensors.
             takes_held = any(map(scope.holds, names_inside(error.find)))
             find = None if takes_held else error.find
-            self._late.add_step(_after(node, find, scope), find)
+            self._late.add_step(node, find)
         elif is_control(node, self._model.opsets.get("", 1)):
             self._late.add_step(node, None)
         elif (function := self._called(node)) is not None:
@@ -347,17 +346,6 @@ def _lacks_complex(node: Node, found: Schema | None, entry: VersionedConverter |
 
 def _is_complex(x: Known | None) -> bool:
     return isinstance(x, Value) and x.is_complex
-
-
-def _after(node: Node, find: Find | None, scope: OnnxScope) -> Node:
-    """Return a node whose inputs are the operands that the program has computed for its step, if
-    any."""
-    if find is None or not find.computed:
-        return node
-    names = tuple(f"{node.outputs[0]} of {node.name}[{i}]" for i in range(len(find.computed)))
-    for name, value in zip(names, find.computed, strict=True):
-        scope[name] = value
-    return replace(node, inputs=names)
 
 
 def _typed_body(node: Node, opset: int, inputs: Results) -> OnnxFunction | None:

@@ -62,8 +62,6 @@ class Find:
     """The graphs that the function runs."""
     outputs: Sequence[str] = ()
     """The names of the results, if these differ from the node's outputs."""
-    computed: Sequence[Value] = ()
-    """Values that the program has computed for the function, if these replace the node's inputs."""
 
 
 class CutError(Exception):

@@ -16,6 +16,7 @@ from tessella.runtime.elements import converted, tagged, widened
 from tessella.runtime.host import (
     attention,
     detection,
+    drawing,
     elementwise,
     finding,
     images,
@@ -40,6 +41,7 @@ __all__ = ["KERNELS", "Array", "HostKernel", "kernel", "run"]
 _FAMILIES = (
     attention,
     detection,
+    drawing,
     elementwise,
     finding,
     images,

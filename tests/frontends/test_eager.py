@@ -59,7 +59,7 @@ def kinds() -> dict[str, type[NnOp]]:
     names = {
         op: op.name.removeprefix("nn.")
         for op in found
-        if not issubclass(op, nn.ConstantOp | nn.SymbolicOp | nn.FindingOp | nn.ScanOp)
+        if op.get_irdl_definition().operands and not issubclass(op, nn.FindingOp | nn.ScanOp)
     }
     keywords = {"and", "or", "not"}
     return {name + "_" * (name in keywords): op for op, name in names.items()}

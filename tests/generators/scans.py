@@ -19,10 +19,10 @@ OUTER = np.array([0.5, 1, 2], np.float32)
 
 
 def make(*nodes: tuple[Any, ...], **attributes: Any) -> list[onnx.NodeProto]:
-    """Nodes from op, inputs and outputs."""
+    """Nodes from op, inputs, outputs and, if there are any, their own attributes."""
     return [
-        helper.make_node(op, inputs.split(), outputs.split(), **attributes)
-        for op, inputs, outputs in nodes
+        helper.make_node(op, inputs.split(), outputs.split(), **attributes, **dict(*own))
+        for op, inputs, outputs, *own in nodes
     ]
 
 

@@ -112,19 +112,21 @@ def _explained(path: str, capsys: Out) -> str:
 
 def test_check_of_a_model_that_is_cut(capsys: Out, tmp_path: Path) -> None:
     nodes = [
-        helper.make_node("Relu", ["x"], ["r"], name="first"),
-        helper.make_node("RandomUniformLike", ["r"], ["y"], name="drawn"),
+        helper.make_node("ReduceSum", ["x"], ["sum"], name="first", keepdims=0),
+        helper.make_node("Cast", ["sum"], ["size"], name="size", to=TensorProto.INT64),
+        helper.make_node("SplitToSequence", ["x", "size"], ["parts"], name="parted"),
+        helper.make_node("SequenceLength", ["parts"], ["y"], name="counted"),
     ]
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 2])
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    y = helper.make_tensor_value_info("y", TensorProto.INT64, None)
     graph = helper.make_graph(nodes, "g", [x], [y])
     path = str(tmp_path / "x.onnx")
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
     assert main(["check", path]) == 0
     first, _, step, second = capsys.readouterr().out.splitlines()
-    assert first.startswith("supported; 1 of 2 ops runs in NumPy (reference kernels)")
-    assert step.split() == ["RandomUniformLike", "1", "unknown"]
-    assert second.startswith("not checked: kernels after RandomUniformLike drawn")
+    assert first.startswith("supported; 1 of 3 ops runs in NumPy (reference kernels)")
+    assert step.split() == ["SplitToSequence", "1", "unknown"]
+    assert second.startswith("not checked: kernels after SplitToSequence parted")
 
 
 def test_check_of_an_artifact_takes_no_shapes(model: str, capsys: Out) -> None:

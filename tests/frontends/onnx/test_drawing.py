@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from onnx import helper
 
 import tessella
-from tessella.runtime.drawing import multinomial
-from tessella.support.errors import ExecutionError
-from tests.frontends.onnx.models import one_node, run
+from tessella.support.errors import InvalidModelError
+from tests.frontends.onnx.models import model, one_node, run, value
 
 Array = npt.NDArray[Any]
 
@@ -74,6 +74,46 @@ def test_dropout_draws_anew() -> None:
     assert abs(mask.mean() - 0.75) < 0.03
 
 
-def test_no_class_is_possible() -> None:
-    with pytest.raises(ExecutionError, match="no probabilities"):
-        multinomial([np.full((1, 2), -np.inf)], count=1, seed=None, element="int32")
+def test_draws_are_in_the_program() -> None:
+    nodes = [
+        helper.make_node("RandomUniformLike", ["x"], ["r"]),
+        helper.make_node("Add", ["r", "x"], ["s"]),
+        helper.make_node("RandomNormalLike", ["s"], ["n"]),
+    ]
+    proto = model(nodes, [value("x", ["n", 3])], [value("s", ["n", 3]), value("n", ["n", 3])])
+    compiled = tessella.compile(proto)
+    for rows in (2, 5):
+        x = np.full((rows, 3), 7, np.float32)
+        found, _ = compiled.run(None, {"x": x})
+        assert ((found >= 7) & (found < 8)).all()
+        assert len(np.unique(found)) == found.size
+    assert "nn.random_uniform low 0.0 high 1.0 shape [[n], 3] to f32" in compiled.as_text("nn")
+
+
+def test_iterations_draw_anew() -> None:
+    body = helper.make_graph(
+        [
+            helper.make_node("Identity", ["go"], ["again"]),
+            helper.make_node("Multinomial", ["p"], ["c"]),
+        ],
+        "body",
+        [value("i", [], np.int64), value("go", [], np.bool_)],
+        [value("again", [], np.bool_), value("c", [1, 1], np.int32)],
+    )
+    loop = helper.make_node("Loop", ["steps", ""], ["classes"], body=body)
+    p = np.zeros((1, 1000), np.float32)
+    proto = model(
+        [loop],
+        [value("p", [1, 1000])],
+        [value("classes", [None, 1, 1], np.int32)],
+        weights={"steps": np.array(20)},
+    )
+    [classes] = tessella.compile(proto).run(None, {"p": p})
+    assert classes.shape == (20, 1, 1)
+    assert len(np.unique(classes)) > 10
+
+
+def test_a_seed_is_finite() -> None:
+    proto = one_node("RandomNormal", {}, opset=22, shape=[3], seed=float("nan"))
+    with pytest.raises(InvalidModelError, match="a seed is not a number"):
+        tessella.compile(proto)
