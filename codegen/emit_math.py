@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from xdsl.dialects import math
+from xdsl.dialects.arith import FastMathFlag
 from xdsl.ir import Operation
 
 from tessella.codegen import vecmath
-from tessella.codegen.emit_vector import fused_multiply_add
+from tessella.codegen.emit_vector import fused_multiply_add, has_flag
 from tessella.codegen.lltypes import I1, LLValue, constant
 from tessella.codegen.writer import Handler, Writer
 from tessella.dialects.arith import RemFOp
@@ -40,7 +41,8 @@ def _reciprocal_root(w: Writer, op: Operation) -> None:
 
 def _vector_math(w: Writer, op: Operation) -> None:
     operands = [w.get(op, index) for index in range(len(op.operands))]
-    w.set(op, vecmath.call(w, op.name, *operands))
+    approximate = has_flag(op, FastMathFlag.APPROX_FUNC)
+    w.set(op, vecmath.call(w, op.name, *operands, approximate=approximate))
 
 
 _VECTOR_MATH = (

@@ -118,9 +118,13 @@ def _reduction(w: Writer, op: Operation) -> None:
 
 def _no_nans(op: Operation) -> str:
     """Return LLVM's `nnan` flag if the op says that no operand is NaN, otherwise an empty text."""
+    return "nnan " if has_flag(op, FastMathFlag.NO_NANS) else ""
+
+
+def has_flag(op: Operation, flag: FastMathFlag) -> bool:
+    """Return whether an op carries a flag of `fastmath`."""
     flags = op.properties.get("fastmath")
-    stated = isinstance(flags, FastMathFlagsAttr) and FastMathFlag.NO_NANS in flags.data
-    return "nnan " if stated else ""
+    return isinstance(flags, FastMathFlagsAttr) and flag in flags.data
 
 
 VECTOR: dict[type[Operation], Handler] = {

@@ -6,6 +6,7 @@ import math as numbers
 from collections.abc import Sequence
 
 from xdsl.dialects import arith, math
+from xdsl.dialects.arith import FastMathFlag, FastMathFlagsAttr
 from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import SSAValue
 
@@ -263,9 +264,13 @@ def shifted(
     return k.contract("=", free, {}, operands, (type, list(free)), body)
 
 
+_APPROXIMATE = FastMathFlagsAttr([FastMathFlag.APPROX_FUNC])
+
+
 def exponential(s: Scalars, args: Sequence[SSAValue]) -> SSAValue:
-    """Return exp of the first operand's element."""
-    return s.op(math.ExpOp(args[0]))
+    """Return exp of the first operand's element, with 0 in place of denormal results: next to the
+    exponential of a row's maximum, which is 1, they do not count."""
+    return s.op(math.ExpOp(args[0], _APPROXIMATE))
 
 
 def first_over_second(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:

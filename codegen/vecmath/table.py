@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from tessella.codegen.lltypes import LLType, LLValue
 from tessella.codegen.vecmath.error import erf
-from tessella.codegen.vecmath.exponential import exp, exp2, expm1
+from tessella.codegen.vecmath.exponential import exp, exp2, exp_or_zero, expm1
 from tessella.codegen.vecmath.hyperbolic import cosh, sinh, tanh
 from tessella.codegen.vecmath.lanes import Lanes
 from tessella.codegen.vecmath.logarithm import acosh, asinh, atanh, log, log1p, log2, log10
@@ -47,11 +47,15 @@ FUNCTIONS: dict[str, Callable[..., Lanes]] = {
 }
 """The function from `Lanes` to `Lanes` that computes each op, by op name."""
 
+APPROXIMATE: dict[str, Callable[..., Lanes]] = {"math.exp": exp_or_zero}
+"""The faster function for an op whose flags allow approximations, by op name."""
+
 _PARAMETERS = ("%x", "%y")
 
 
-def call(w: Writer, name: str, *operands: LLValue) -> LLValue:
-    """Write a call of the op's function, and the function itself if the module lacks it.
+def call(w: Writer, name: str, *operands: LLValue, approximate: bool = False) -> LLValue:
+    """Write a call of the op's function, and the function itself if the module lacks it. With
+    ``approximate``, call the faster function, if there is one.
 
     Raises InternalError if the function does not exist for the operands' type.
     """
@@ -61,9 +65,12 @@ def call(w: Writer, name: str, *operands: LLValue) -> LLValue:
             f"no vector code for {name} on {lltype.text}",
             hint="tessella.targets.vectormath.supports says so beforehand",
         )
-    symbol = f"ts.{name.partition('.')[2]}.{lltype.mangled}"
+    function, suffix = FUNCTIONS[name], ""
+    if approximate and name in APPROXIMATE:
+        function, suffix = APPROXIMATE[name], ".afn"
+    symbol = f"ts.{name.partition('.')[2]}{suffix}.{lltype.mangled}"
     if symbol not in w.helpers:
-        w.helpers[symbol] = define(w, symbol, FUNCTIONS[name], lltype, len(operands))
+        w.helpers[symbol] = define(w, symbol, function, lltype, len(operands))
     return w.call(lltype, symbol, *operands)
 
 

@@ -139,6 +139,9 @@ each other, between machines, or from tessella. tessella defines the results as 
   `LSTM` without steps. ONNX Runtime has 0 for a sequence that is read backwards.
 - The mean of a loss is taken over the targets that are not ignored, and is NaN without any, as in
   ONNX Runtime. `onnx.reference` divides by all targets where there are no weights.
+- `Softmax` and attention give 0 where the exponential of an element, relative to the row's maximum,
+  is below the least normal number (1.2e-38 for `f32`). ONNX Runtime returns denormal numbers, with
+  which some processors compute a hundred times more slowly.
 - `ReduceLogSumExp` of elements that are all -inf is -inf, as in `numpy.logaddexp`; other
   runtimes return NaN.
 - A cast of a number to a string has the fewest digits that identify the number, and a float has a

@@ -130,6 +130,22 @@ def test_errors_are_within_their_bounds(any_target: Target, name: str, bits: int
     np.testing.assert_array_equal(scalars, result[:4096])
 
 
+@pytest.mark.parametrize("bits", [32, 64])
+def test_approximate_exponentials_have_no_denormals(any_target: Target, bits: int) -> None:
+    element = f"f{bits}"
+    x = _sample(-105, 90, bits)
+    cases = {
+        "exact": Case("math.exp", ("x",), element),
+        "r": Case("math.exp", ("x",), element, "fastmath = #arith.fastmath<afn>"),
+    }
+    results = elementwise(any_target, any_target.lanes(bits), {"x": (element, x)}, cases)
+    exact, least = results["exact"], float(np.finfo(DTYPES[element]).tiny)
+    wanted = np.where(exact < least, 0, exact)
+    is_border = np.abs(exact - least) < 1e-4 * least
+    np.testing.assert_array_equal(results["r"][~is_border], wanted[~is_border])
+    assert (exact[~is_border] != wanted[~is_border]).any()
+
+
 @pytest.mark.parametrize("lanes", [3, 8, 32])
 def test_any_number_of_lanes(target: Target, lanes: int) -> None:
     x = np.linspace(-3, 3, 96, dtype=np.float32)

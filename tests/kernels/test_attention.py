@@ -12,6 +12,7 @@ import pytest
 
 from tessella.dialects import nn
 from tessella.driver.model.model import Model
+from tessella.kernels import load
 from tessella.kernels.registry import kernels_of, registered
 from tests.native import EVERYWHERE, Array, GraphBuilder, check_op
 
@@ -121,6 +122,7 @@ def test_double_precision() -> None:
 @pytest.fixture
 def by_keys() -> Iterator[None]:
     """Blocks of keys cost nothing."""
+    load()
     x = GraphBuilder(x=np.zeros((2, 2), np.float32)).inputs["x"]
     op = nn.AttentionOp.make(
         [x, x, x], scale=1.0, transposed_k=False, causal=False, past=0, nan_as_zero=False
