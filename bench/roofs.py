@@ -34,7 +34,8 @@ class Roof:
         return self.turns * sum(probe.amount for probe in self.probes)
 
     def rate(self, seconds: float) -> float:
-        """Return the most operations or bytes per second of the runs that begin within a time."""
+        """Run the loops repeatedly for ``seconds``, and return the highest rate of a run, in
+        operations or bytes per second."""
         end, best = perf_counter() + seconds, 0.0
         while best == 0.0 or perf_counter() < end:
             start = perf_counter()

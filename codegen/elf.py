@@ -31,8 +31,12 @@ _LOCAL, _FUNCTION = 0, 2
 
 
 class Section(NamedTuple):
-    """A section of an object: ``data``, with its ELF kind and flags. ``link`` and ``info`` are the
-    numbers of other sections."""
+    """A section of an object: ``data``, with its ELF kind and flags.
+
+    The kind gives ``link`` and ``info`` their meaning. The ``link`` of a symbol table is the number
+    of the section with its names; the ``info`` of a relocation section is the number of the section
+    that it changes.
+    """
 
     name: str
     kind: int

@@ -1,4 +1,4 @@
-"""The code of `arith.lookup`: floats of a small constant table, by integers."""
+"""Code for `arith.lookup`, which selects floats from a small constant table by integer indices."""
 
 from __future__ import annotations
 

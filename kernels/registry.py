@@ -386,8 +386,8 @@ def is_generated(op: NnOp) -> bool:
 
 
 def why_misplaced(op: NnOp) -> str | None:
-    """Return why the picked kernel does not run at the op's places or on its shapes; None if it
-    does."""
+    """Return, as a sentence, why the picked kernel cannot run the op on the shapes, element types,
+    devices and layouts of its operands and results; None if it can."""
     kernel, places = picked_kernel(op), op.places
     if places is None:
         return f"{kernel.name} needs a place for each operand and result"

@@ -101,7 +101,8 @@ def _hoist(cast: CastOp, op: NnOp) -> CastOp | None:
 
 
 def _is_cast(op: Operation, place: PlaceAttr, before: Operation) -> TypeGuard[CastOp]:
-    """Return whether an op is a cast to ``place`` that stands before another op."""
+    """Return whether an op is a cast to ``place``, anywhere before the op ``before`` in its
+    block."""
     is_cast = isinstance(op, CastOp) and place_of(op.res.type) == place
     return is_cast and op.is_before_in_block(before)
 

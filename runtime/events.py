@@ -1,8 +1,10 @@
 """Events that segments write while a model is profiled: which operation begins, and when.
 
-A share whose context has memory for events writes one before each kernel, barrier and copy, and
-some at the end of a segment: the time, and the number of the operation that begins. A run that is
-not profiled has contexts without such memory, and only tests that.
+Each thread that runs a segment has a context, a block of addresses and settings
+(``runtime.pool.CONTEXT``). If the context has memory for events, the thread writes an event before
+each kernel, barrier and copy, and some events at the end of the segment. An event is the time and
+the number of the operation that begins. Without profiling, contexts have no such memory, and
+threads only test for it.
 
 Times are ticks of the processor's counter, which is five times as fast to read as the system's
 clock. Both are read at the end of a segment, so that ticks can be converted. Where the counter is
@@ -65,8 +67,8 @@ class Work:
     values of symbols."""
 
     def at(self, values: Mapping[str, int]) -> Work:
-        """Return the work for values of the symbols; the estimated time is scaled with the
-        operations."""
+        """Return the work for values of the symbols. The estimated time grows in proportion to the
+        sum of operations and bytes."""
         operations, size = (value_of(each, values) for each in (self.operations, self.bytes))
         usual = estimated(self.operations) + estimated(self.bytes)
         share = (operations + size) / usual if usual else 1.0

@@ -81,8 +81,8 @@ def _lasts(loop: Steps, factor: int) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class _Outside:
-    """The constant ``fill`` that a statement writes at all points at which ``index`` exceeds the
-    form ``last`` of other indices."""
+    """The region of a statement's result that is constant: the statement writes the constant
+    ``fill`` where ``index`` is greater than ``last``, an affine expression of other indices."""
 
     index: str
     last: Linear

@@ -48,7 +48,8 @@ def continued(
 
 
 def main() -> None:
-    """Print a text, and draw it."""
+    """Let the model continue the prompt, print the text, and draw it as an SVG in which likely
+    characters have a dark background."""
     model = tessella.compile(MODEL)
     written = continued(model, PROMPT, np.random.default_rng(0))
     lines = [[(character, 0.0) for character in PROMPT]]

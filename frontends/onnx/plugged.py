@@ -52,8 +52,10 @@ def missing(domain: str, op: str) -> str:
 
 
 def _plugin(domain: str) -> Plugin | None:
-    """Import and return the plugin that adds the ops of a domain; None if there is none. Raises
-    PluginError."""
+    """Import and return the plugin that adds the ops of a domain; None if there is none.
+
+    Raises PluginError if it cannot be imported or adds no ops, or if two plugins add to the domain.
+    """
     found = [plugin for plugin in plugins.plugins(ONNX) if plugin.name == domain]
     if not found:
         return None

@@ -128,7 +128,8 @@ def _causal(m: Match) -> NnOp | None:
 
 
 def _has_all(triangle: SSAValue, scores: Sequence[Size]) -> bool:
-    """Return whether a triangle has a row for each query, and a column for each key."""
+    """Return whether a triangular mask has a row for each query and a column for each key of scores
+    of this shape."""
     return shape_of(triangle)[-2:] == tuple(scores[-2:])
 
 

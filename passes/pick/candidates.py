@@ -126,8 +126,9 @@ class Candidates:
 
     @property
     def distance(self) -> int:
-        """The distance from the requested places: 0 at one of them, then another layout, other
-        fields, another device, NumPy, and ``NO_KERNEL``."""
+        """How far the kernels that can run the op are from the requested places: 0 at one of them,
+        1 with another layout, 2 with other fields that a device defines, such as a memory space, 3
+        on another device, 4 in NumPy, and ``NO_KERNEL`` if there is no kernel."""
         if not self.ranks:
             return NO_KERNEL
         return {**{step: i for i, step in enumerate(AT_DEVICE)}, HOST: 4}.get(self.step, 3)

@@ -38,9 +38,10 @@ from tessella.runtime.explain_types import RefusedFusion, duration
 
 @dataclass(frozen=True)
 class FusionPass(PickingPass):
-    """A pass that replaces ops by others where kernels run these and cost less.
+    """A pass that replaces ops by fused ops.
 
-    Without ``places``, it makes every replacement.
+    A replacement is not made if no kernel runs a fused op at the requested ``places``, or if the
+    fused ops would cost more (``FusionJudge``). Without ``places``, every replacement is made.
     """
 
     def judge(self) -> FusionJudge:

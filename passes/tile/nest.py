@@ -260,8 +260,8 @@ def reason(kernel: KernelOp, target: Target) -> str:
 
 
 def _parts(ops: Sequence[ContractOp]) -> list[tuple[int, bool]]:
-    """Return, for each tensor, the bytes that a step touches, and whether they depend on the
-    iteration of the last shared loop."""
+    """Return, for each tensor of statements that share loops, how many bytes one iteration of these
+    loops touches, and whether each iteration of the innermost one touches other bytes."""
     found: dict[SSAValue, tuple[int, bool]] = {}
     for op in ops:
         loops = shared_loops(op)

@@ -408,7 +408,7 @@ def _coordinates(op: Operation) -> Sequence[SSAValue]:
 
 
 def _varying(op: ContractOp, flat: Flat, index: str) -> set[SSAValue]:
-    """Return the values of the bodies that vary along an index."""
+    """Return the values, in the bodies of a statement, that change along ``index``."""
     found: set[SSAValue] = set()
     sums = index in flat.reduced and index != flat.running
     if op.post_block is not None and not sums:

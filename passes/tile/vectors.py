@@ -15,10 +15,11 @@ MAX_WINDOW = 16
 
 
 def vector_indices(op: ContractOp, kernel: KernelOp, flat: Flat[int]) -> list[str]:
-    """Return the indices that can run over lanes.
+    """Return the indices that can run over the lanes of a vector.
 
-    These are at most one free index whose results interleave with those of rows, at most one free
-    index with contiguous results, and reduced indices.
+    These are at most one free index along which results are strided, with vectors that are
+    interleaved before they are stored; at most one free index along which results are contiguous;
+    and reduced indices.
     """
     able = [n for n in flat.free if flat.ranges[n] > 1 and vectorises(op, kernel, flat, n)]
     beside = [n for n in able if flat.out.lane_stride(n) == 1]
