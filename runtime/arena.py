@@ -271,14 +271,13 @@ def _spacious(size: int) -> int:
     return min(2 * size, size + MOST_SPARE)
 
 
-_address: Callable[[Any], int] = ctypes.addressof
-_first_byte: Callable[[Any], ctypes.c_char] = ctypes.c_char.from_buffer
+_ELEMENTS = object.__basicsize__
+"""The offset of the address of an array's elements in the array object: that of the first field of
+`PyArrayObject` in NumPy's C interface."""
+_pointer_at: Callable[[int], ctypes.c_size_t] = ctypes.c_size_t.from_address
 
 
 def address(array: Array) -> int:
-    """Return the address of a contiguous array's elements."""
-    try:
-        # Four times as fast as array.ctypes, but it rejects empty and read-only arrays.
-        return _address(_first_byte(array))
-    except (TypeError, ValueError):
-        return array.ctypes.data
+    """Return the address of an array's elements."""
+    # a tenth of the time of array.ctypes.data; an object's id is its address
+    return _pointer_at(id(array) + _ELEMENTS).value

@@ -17,8 +17,8 @@ from tessella.runtime.device_steps import CopyStep, DeviceStep
 from tessella.runtime.events import CallEvent, Work
 from tessella.runtime.host_steps import HostStep
 from tessella.runtime.image import SYSTEM, Function
+from tessella.runtime.native_steps import NativeStep
 from tessella.runtime.pool import ENTER, GROW
-from tessella.runtime.program import NativeStep
 from tessella.runtime.records import LARGEST, dtype_of
 from tessella.runtime.rest import FUNCTIONS, Interface, Step
 from tessella.runtime.scan import Loop
@@ -32,9 +32,10 @@ from tessella.runtime.symbols import (
     SymbolSource,
 )
 from tessella.runtime.texts import STRING
+from tessella.runtime.trim_steps import TrimStep
 from tessella.support.sizes import Expr, Size, Symbol, bounds_of, symbols_of
 
-FORMAT = 19
+FORMAT = 20
 """The version of the file format and of the calling convention: the layout of contexts, teams and
 calls."""
 
@@ -59,7 +60,7 @@ class ScanRecord:
     specs: tuple[TensorSpec, ...]
 
 
-StepRecord = NativeStep | HostStep | CopyStep | DeviceStep | ScanRecord
+StepRecord = NativeStep | HostStep | TrimStep | CopyStep | DeviceStep | ScanRecord
 
 
 @dataclass(frozen=True)
@@ -308,6 +309,7 @@ def _verify_program(
         own = [each for each in defined if each.value in step.outputs]
         for each in own:
             _verify_defined(step, each, symbols)
+        _require(bool(own) or not isinstance(step, TrimStep), "a step defines no symbol")
         symbols = symbols | {each.symbol for each in own}
         _verify_step(step, weights, image, symbols)
         _define_constants(known, constants, symbols)
@@ -318,9 +320,16 @@ def _verify_program(
 
 
 def _verify_defined(step: StepRecord, defined: DefinedSymbol, symbols: Set[Symbol]) -> None:
-    specs = step.specs if isinstance(step, HostStep) else None
-    _require(specs is not None and len(specs) == len(step.outputs), "a step cannot define symbols")
-    shape = (specs or ())[step.outputs.index(defined.value)].shape
+    match step:
+        case TrimStep():
+            specs = (step.spec,)
+            _require(defined.axis == 0, "a step defines another dimension than the first")
+        case HostStep():
+            specs = step.specs or ()
+        case _:
+            specs = ()
+    _require(len(specs) == len(step.outputs), "a step cannot define symbols")
+    shape = specs[step.outputs.index(defined.value)].shape
     is_size = defined.axis < len(shape) and shape[defined.axis] == defined.symbol.size
     _require(is_size, "a defined symbol is no dimension of a result")
     _verify_sizes([defined.most], symbols)
@@ -375,7 +384,7 @@ def _verify_step(
             for spec in step.specs or ():
                 _verify_sizes(spec.shape, symbols)
             _verify_sizes(_sizes_in(tuple(step.settings.values())), symbols)
-        case CopyStep():
+        case CopyStep() | TrimStep():
             _verify_sizes(step.spec.shape, symbols)
         case DeviceStep():
             _verify_device_step(step, symbols)

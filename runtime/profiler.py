@@ -16,6 +16,7 @@ from tessella.runtime.events import CallEvent, Scale, Stream, Work
 from tessella.runtime.host_steps import HostStep
 from tessella.runtime.profile import Activity, Profile, ProfileRow, roof
 from tessella.runtime.program import Bound, Step
+from tessella.runtime.trim_steps import TrimStep
 from tessella.support.clock import now
 from tessella.support.decisions import known
 from tessella.support.errors import OptionError
@@ -145,6 +146,8 @@ def _call_of(step: Step) -> CallEvent | None:
     match step:
         case HostStep():
             return CallEvent(step.kernel, "numpy", (step.node,))
+        case TrimStep():
+            return CallEvent("nn.trim", "numpy", (step.node,))
         case CopyStep() if not step.once:
             return CallEvent(step.name, "copy")
         case DeviceStep():

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
@@ -22,7 +22,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella.runtime.arena import Workspace, Workspaces, address, aligned
-from tessella.runtime.checks import out_of_range
 from tessella.runtime.device_steps import (
     HOST,
     CopyCall,
@@ -36,54 +35,22 @@ from tessella.runtime.devices import Memory
 from tessella.runtime.events import CallEvent
 from tessella.runtime.host_steps import HostCall, HostStep
 from tessella.runtime.image import Library
+from tessella.runtime.native_steps import MAX_SIZES, NativeCall, NativeStep
 from tessella.runtime.pool import CONTEXT, CONTEXT_SLOTS, LINE, POOL, Team
 from tessella.runtime.scan import Loop
 from tessella.runtime.specs import Constant, TensorSpec
 from tessella.runtime.symbols import DefinedSymbol, Dimension, ElementSymbol, SymbolSource
+from tessella.runtime.trim_steps import TrimCall, TrimStep
 from tessella.runtime.values import are_apart
 from tessella.runtime.watch import Watch
 from tessella.support.decisions import known
 from tessella.support.errors import InternalError, ResourceError
-from tessella.support.sizes import Size, symbols_of, value_of
+from tessella.support.sizes import symbols_of
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
 
-MAX_SIZES = 256
-"""The most sets of symbol values for which a program caches its specialisation."""
-
-_STATUS, _SIZES, _WATCH = map(CONTEXT.index, ("status", "sizes", "watch"))
-_SEGMENT = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)
-"""The C signature of a segment. Calls through it release the GIL."""
-
-
-@dataclass(frozen=True)
-class NativeStep:
-    """A step that runs a segment: ``void (contexts, inputs, outputs, weights, arena)``.
-
-    The three arguments in the middle are arrays of pointers.
-    """
-
-    name: str
-    """The segment's name in the program's code."""
-    arena_bytes: Size
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    specs: tuple[TensorSpec, ...]
-    """The specs of the outputs."""
-    shared: bool = False
-    """True if several threads run the segment together."""
-    private_bytes: Size = 0
-    """Bytes of each thread's own arena, which follows the shared one."""
-    brief: bool = False
-    """True if the segment takes no longer than waking threads does: parked threads are then not
-    woken."""
-
-    def at(self, values: Mapping[str, int]) -> NativeStep:
-        """Return the step for values of the symbols."""
-        specs = tuple(spec.at(values) for spec in self.specs)
-        arena, private = (value_of(size, values) for size in (self.arena_bytes, self.private_bytes))
-        return replace(self, specs=specs, arena_bytes=arena, private_bytes=private)
+_SIZES, _WATCH = map(CONTEXT.index, ("sizes", "watch"))
 
 
 @dataclass(frozen=True)
@@ -103,7 +70,7 @@ class ScanStep:
         return replace(self, specs=tuple(spec.at(values) for spec in self.specs))
 
 
-Step = NativeStep | HostStep | ScanStep | CopyStep | DeviceStep
+Step = NativeStep | HostStep | TrimStep | ScanStep | CopyStep | DeviceStep
 
 
 class Bound(Protocol):
@@ -163,7 +130,7 @@ class Program:
             addresses = map(address, self.weights)
             self.pointers = (ctypes.c_void_p * len(self.weights))(*addresses)
         self._sized: dict[tuple[int, ...], _Sized] = {}
-        self._stretches = _stretches(self)
+        self._first, *self._others = _stretches(self)
         self.from_inputs = tuple(
             each for each in self.symbols if isinstance(each, Dimension | ElementSymbol)
         )
@@ -175,11 +142,12 @@ class Program:
         used = {name for step in self.steps for name in devices_of(step)}
         self._devices = sorted(used - {HOST})
         native = [step for step in self.steps if isinstance(step, NativeStep)]
-        run_natively = (s for s in self.steps if not isinstance(s, HostStep))
+        run_natively = (s for s in self.steps if not isinstance(s, HostStep | TrimStep))
         self._read = {i for step in run_natively for i in step.inputs}
         self._is_shared = any(step.shared for step in native)
-        fresh = {i for step in self.steps if _writes_arrays(step) for i in step.outputs}
-        self._apart = fresh >= {*self.results} and _distinct(self.results)
+        self.inner = _inner(self)
+        """The values that only segments compute and read."""
+        self._apart = _are_apart(self)
         """True if no result can share memory with an input, a constant or another result."""
 
     def run(
@@ -205,8 +173,7 @@ class Program:
     ) -> list[Array]:
         """Return the results, as ``run`` does, for given values of the symbols that no step
         defines. The specialisation of the program for these values is cached."""
-        first, *others = self._stretches
-        sized = self._sized.get(sizes) or self._new_sizes(first, sizes)
+        sized = self._sized.get(sizes) or self._new_sizes(self._first, sizes)
         values = sized.values.copy()
         values[: self.inputs] = arrays
         taken = [*arrays]
@@ -218,8 +185,8 @@ class Program:
             workspace = Workspace()
         try:
             team = POOL.team(threads, self.library) if threads > 1 and self._is_shared else None
-            self._run(first, sized, values, out, workspace, team)
-            for stretch in others:
+            self._run(self._first, sized, values, out, workspace, team)
+            for stretch in self._others:
                 taken += sized.fixed.values()
                 for each in stretch.defined:
                     sizes = (*sizes, each.of(values, sized.symbols))
@@ -497,7 +464,8 @@ class _Frame:
     def _call(self, program: Program, step: Step, arena: int) -> _Resizable:
         match step:
             case NativeStep():
-                call = _NativeCall(step, program.nodes, self._contexts, self._watch)
+                memory = self._contexts, self._watch
+                call = NativeCall(step, program.nodes, *memory, program.inner)
                 assert program.pointers is not None
                 weights = ctypes.addressof(program.pointers)
                 segment = program.library.address(step.name)
@@ -505,6 +473,8 @@ class _Frame:
                 return call
             case HostStep():
                 return HostCall(step)
+            case TrimStep():
+                return TrimCall(step, program.inner)
             case CopyStep():
                 return CopyCall(step, program.kept)
             case DeviceStep():
@@ -520,87 +490,6 @@ class _Resizable(Bound, Protocol):
         """Change the step to these values of the symbols, with the outputs' memory in the
         workspace."""
         ...
-
-
-_Outputs = Sequence[tuple[int, int, Callable[[], Array]]]
-"""The outputs of a segment: pointer index, value number, and a function that allocates the
-array."""
-
-
-class _NativeCall:
-    """A bound segment, with a context for each thread, and with arrays of pointers."""
-
-    def __init__(
-        self,
-        step: NativeStep,
-        nodes: Mapping[int, Sequence[str]],
-        contexts: Array,
-        watch: Watch,
-    ) -> None:
-        self.step = step
-        self.nodes = nodes
-        self.contexts = contexts
-        self.watch = watch
-        self.inputs = [*enumerate(step.inputs)]
-        """The inputs of the segment: the index of a pointer, and the number of a value."""
-        self.outputs: _Outputs = []
-        self._sized: dict[tuple[int, ...], _Outputs] = {}
-        """The outputs, by the values of the symbols."""
-        self.statuses = contexts[_STATUS::CONTEXT_SLOTS]
-        """The statuses of all threads. After a run, the first status is that of the run."""
-        self.pointers = (ctypes.c_void_p * (len(step.inputs) + len(step.outputs) + 1))()
-
-    def resize(self, step: Step, sized: _Sized, workspace: Workspace) -> None:
-        assert isinstance(step, NativeStep)
-        self.outputs = self._sized.get(sized.sizes) or self._new_outputs(
-            step, sized.sizes, workspace
-        )
-
-    def _new_outputs(
-        self, step: NativeStep, sizes: tuple[int, ...], workspace: Workspace
-    ) -> _Outputs:
-        if len(self._sized) >= MAX_SIZES:
-            self._sized.clear()
-        recycler = workspace.recycler
-        pairs = zip(step.outputs, step.specs, strict=True)
-        found = self._sized[sizes] = [
-            (slot, i, recycler(i).maker(spec.numbers, spec.dtype))
-            for slot, (i, spec) in enumerate(pairs, len(step.inputs))
-        ]
-        return found
-
-    def bind(self, segment: int, weights: int, arena: int, team: Team | None) -> None:
-        """Bind the call to the segment at an address, to weights, to an arena, and to a team;
-        without a team, the caller runs the segment alone."""
-        contexts, inputs = address(self.contexts), ctypes.addressof(self.pointers)
-        outputs = inputs + len(self.step.inputs) * ctypes.sizeof(ctypes.c_void_p)
-        arguments = (contexts, inputs, outputs, weights, arena)
-        if team is None:
-            self.segment = functools.partial(_SEGMENT(segment), *arguments)
-        else:
-            start = team.address, segment
-            numbers = team.threads, self.step.brief
-            self.segment = functools.partial(team.run, *start, *arguments, *numbers)
-
-    def run(self, values: list[Any]) -> None:
-        pointers = self.pointers
-        for slot, i in self.inputs:
-            pointers[slot] = address(values[i])
-        for slot, i, make in self.outputs:
-            output = values[i]
-            if output is None:  # the caller has provided no array
-                values[i] = output = make()
-            pointers[slot] = address(output)
-        # An earlier run may have left statuses, as an interrupt may come right after it.
-        self.statuses.fill(0)
-        self.watch.clear()
-        self.segment()
-        if self.statuses[0]:
-            self._fail()
-
-    def _fail(self) -> None:
-        self.watch.check()
-        raise out_of_range(self.nodes.get(int(self.statuses[0]) - 1, ()))
 
 
 class _ScanCall:
@@ -625,10 +514,26 @@ class _ScanCall:
             values[i] = result
 
 
-def _writes_arrays(step: Step) -> bool:
-    """Return whether a step writes new arrays, which share no memory with others."""
-    return isinstance(step, NativeStep) or (isinstance(step, CopyStep) and step.end == HOST)
+def _inner(program: Program) -> frozenset[int]:
+    """Return the values that segments compute and only segments read, uncut or cut. Calls can
+    write them to the same memory."""
+    read = {*program.results}
+    for step in reversed(program.steps):
+        if isinstance(step, TrimStep):
+            read.update({step.x} if step.result in read else ())
+        elif not isinstance(step, NativeStep):
+            read.update(step.inputs)
+    written = (s for s in program.steps if isinstance(s, NativeStep | TrimStep))
+    return frozenset(i for step in written for i in step.outputs if i not in read)
 
 
-def _distinct(numbers: Sequence[int]) -> bool:
-    return len(set(numbers)) == len(numbers)
+def _are_apart(program: Program) -> bool:
+    """Return whether no result can share memory with an input, a constant or another result."""
+    owners: dict[int, int] = {}
+    for step in program.steps:
+        if isinstance(step, NativeStep) or (isinstance(step, CopyStep) and step.end == HOST):
+            owners.update(zip(step.outputs, step.outputs, strict=True))
+        elif isinstance(step, TrimStep) and step.x in owners:
+            owners[step.result] = owners[step.x]
+    found = [owners.get(i) for i in program.results]
+    return None not in found and len({*found}) == len(found)

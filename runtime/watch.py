@@ -36,7 +36,8 @@ class Watch:
     time uses it."""
 
     def __init__(self) -> None:
-        self._raised: list[BaseException] = []
+        self.raised: list[BaseException] = []
+        """The exception that has ended a loop, if any."""
         self._memory = (ctypes.c_int64 * len(WATCH))()
         self.address = ctypes.addressof(self._memory) if _clock() else 0
         """The address of the memory, for native code; 0 if the system has no clock for it."""
@@ -44,7 +45,7 @@ class Watch:
         self._begin()
 
     def _begin(self) -> None:
-        asked = _asked(self._raised)
+        asked = _asked(self.raised)
         next(asked)
         # A partial object instead of a Python function: ctypes drops an exception that is raised
         # where a Python function begins.
@@ -53,16 +54,16 @@ class Watch:
 
     def check(self) -> None:
         """Raise the exception that ended a loop, if any."""
-        if self._raised:
-            error = self._raised[0]
+        if self.raised:
+            error = self.raised[0]
             self.clear()
             raise error
 
     def clear(self) -> None:
         """Drop an exception from an earlier run."""
-        if self._raised:
+        if self.raised:
             self._begin()  # precedes the removal, as an exception may be raised here, too
-            self._raised.clear()
+            self.raised.clear()
 
 
 def _asked(raised: list[BaseException]) -> Generator[int]:

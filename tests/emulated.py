@@ -14,8 +14,7 @@ from tessella.codegen.link import link
 from tessella.dialects.graph import Graph
 from tessella.driver.build import build
 from tessella.driver.options import make_options
-from tessella.runtime import program as runtime
-from tessella.runtime import watch
+from tessella.runtime import native_steps, watch
 from tessella.runtime.image import Image, Library
 from tessella.runtime.pool import ENTER, GROW, POOL, TABLE, Team, team_bytes
 from tessella.runtime.program import Program
@@ -85,7 +84,7 @@ def emulate(monkeypatch: pytest.MonkeyPatch, seed: int = 0) -> None:
     AArch64."""
     emulator = Emulator(seed)
     monkeypatch.setattr(Library, "address", lambda self, name: emulator.address(self, name))
-    monkeypatch.setattr(runtime, "_SEGMENT", emulator.segment)
+    monkeypatch.setattr(native_steps, "SEGMENT", emulator.segment)
     monkeypatch.setattr(POOL, "team", emulator.team)
     monkeypatch.setattr(targets, "can_run", lambda target: True)
     # the functions that loops would call are those of this machine

@@ -23,7 +23,8 @@ from tessella.driver.compile import compile_source
 from tessella.driver.model.model import Model
 from tessella.runtime.elements import DTYPES, converted
 from tessella.runtime.image import Image, Library
-from tessella.runtime.program import NativeStep, Step
+from tessella.runtime.native_steps import NativeStep
+from tessella.runtime.program import Step
 from tessella.runtime.scan import Loop
 from tessella.runtime.weights import WeightStore
 from tessella.support.decisions import known_all

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from tessella.runtime.native_steps import SEGMENT
 from tessella.runtime.pool import CONTEXT, LINE, POOL, Team
-from tessella.runtime.program import _SEGMENT
 
 _LAUNCH = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)
 _PHASE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
@@ -50,7 +50,7 @@ class Turns:
         context = (ctypes.c_int64 * len(CONTEXT)).from_address(contexts)
         context[CONTEXT.index("launch")] = self.address
         context[CONTEXT.index("shares")] = threads
-        _SEGMENT(segment)(contexts, inputs, outputs, weights, arena)
+        SEGMENT(segment)(contexts, inputs, outputs, weights, arena)
         context[CONTEXT.index("launch")] = 0
         places = (contexts + share * LINE for share in range(threads))
         codes = [ctypes.c_int64.from_address(place).value for place in places]

@@ -22,6 +22,7 @@ from tessella.dialects.graph import CompileContext, Graph, elements_of, main_fun
 from tessella.dialects.nn.constants import SplatOp, WeightOp, weight_array
 from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of, tensor_type
 from tessella.dialects.nn.recurrent import ScanOp
+from tessella.dialects.nn.symbolic import TrimOp
 from tessella.dialects.nn.traits import definitions
 from tessella.dialects.place import CastOp, CopyOp, is_apart, place_of
 from tessella.dialects.printing import to_text
@@ -45,7 +46,8 @@ from tessella.runtime.devices import Fields
 from tessella.runtime.elements import full
 from tessella.runtime.host_steps import HostStep
 from tessella.runtime.image import Library
-from tessella.runtime.program import NativeStep, Program, ScanStep, Step
+from tessella.runtime.native_steps import NativeStep
+from tessella.runtime.program import Program, ScanStep, Step
 from tessella.runtime.specs import Constant, TensorSpec
 from tessella.runtime.symbols import (
     DefinedSymbol,
@@ -54,6 +56,7 @@ from tessella.runtime.symbols import (
     GivenSymbol,
     SymbolSource,
 )
+from tessella.runtime.trim_steps import TrimStep
 from tessella.runtime.weights import WeightStore
 from tessella.support import deadline
 from tessella.support.conditions import UndecidedSizeError
@@ -350,6 +353,9 @@ class _Assembler:
             case ScanOp():
                 specs = tuple(map(_spec, op.res[op.loop.carried :]))
                 return ScanStep(self._body(op), op.loop, inputs, outputs, specs)
+            case TrimOp() if definitions(op):
+                (x, number), (y,) = inputs, outputs
+                return TrimStep(op.node, x, number, y, _spec(op.res))
             case NnOp():
                 return self._host(op, inputs, outputs)
             case CastOp():

@@ -15,8 +15,9 @@ import numpy.typing as npt
 from tessella.codegen.object_file import object_file
 from tessella.driver.ship.c_header import RESERVED, SEGMENT, comment, header
 from tessella.runtime.arena import ALIGNMENT
+from tessella.runtime.native_steps import NativeStep
 from tessella.runtime.pool import LINE
-from tessella.runtime.program import NativeStep, Program
+from tessella.runtime.program import Program
 from tessella.runtime.signature import ValueInfo
 from tessella.runtime.specs import TensorSpec
 from tessella.support.decisions import known

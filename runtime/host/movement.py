@@ -93,14 +93,18 @@ def iota(*, count: int) -> Array:
 @kernel("trim", of_bits=True)
 def trim(x: Array, count: Array, *, sizes: object) -> Array:
     """Return the first ``count`` slices of ``x``. Raises ExecutionError if there are fewer."""
-    number = int(count)
-    if not 0 <= number <= len(x):
+    return first_slices(x, int(count))
+
+
+def first_slices(x: Array, count: int) -> Array:
+    """Return the first ``count`` slices of ``x``. Raises ExecutionError if there are fewer."""
+    if not 0 <= count <= len(x):
         raise ExecutionError(
-            "a count is out of range", expected=f"in [0, {len(x)}]", found=str(number)
+            "a count is out of range", expected=f"in [0, {len(x)}]", found=str(count)
         )
-    part = x[:number]
+    part = x[:count]
     # a small part does not keep the memory of the whole
-    return part if 4 * number > len(x) else part.copy()
+    return part if 4 * count > len(x) else part.copy()
 
 
 Float = np.float32

@@ -16,7 +16,7 @@ from tessella.codegen.link import link
 from tessella.codegen.llvm import assembly, optimize_and_emit
 from tessella.runtime.events import AFTER, CLOCK, END, Scale, Stream
 from tessella.runtime.image import Library
-from tessella.runtime.program import _SEGMENT
+from tessella.runtime.native_steps import SEGMENT
 from tessella.support.clock import now
 from tessella.support.errors import InternalError, InvalidModelError
 from tessella.targets import Target, get, native
@@ -75,7 +75,7 @@ def test_a_segment_runs_its_kernels(target: Target) -> None:
     a, b, v, w = (rng.normal(size=100).astype(np.float32) for _ in range(4))
     arena, context = _aligned(256), np.zeros(16, np.int64)
     o, p = np.zeros(100, np.float32), np.zeros(100, np.float32)
-    run = _SEGMENT(library.address("seg ment"))
+    run = SEGMENT(library.address("seg ment"))
     data = (_pointers(a, b), _pointers(o, p), _pointers(w, v), arena.ctypes.data)
     run(context.ctypes.data, *data)
     np.testing.assert_array_equal(o, a + w + v)
@@ -93,7 +93,7 @@ def test_a_segment_writes_events_if_its_context_has_room_for_them(room: int, cou
     a, b, v, w, o, p = (np.full(100, number, np.float32) for number in (1, 2, 3, 4, 0, 0))
     arena, context = _aligned(256), np.zeros(16, np.int64)
     stream = Stream(context, room, counter=counter)
-    run = _SEGMENT(library.address("seg ment"))
+    run = SEGMENT(library.address("seg ment"))
     data = (_pointers(a, b), _pointers(o, p), _pointers(w, v), arena.ctypes.data)
     before = now()
     run(context.ctypes.data, *data)
@@ -118,7 +118,7 @@ def test_ticks_are_converted_to_the_clock(counter: bool) -> None:
     a, b, v, w, o, p = (np.full(100, number, np.float32) for number in (1, 2, 3, 4, 0, 0))
     arena, context = _aligned(256), np.zeros(16, np.int64)
     stream = Stream(context, 100, counter=counter)
-    run = _SEGMENT(library.address("seg ment"))
+    run = SEGMENT(library.address("seg ment"))
     data = (_pointers(a, b), _pointers(o, p), _pointers(w, v), arena.ctypes.data)
     around: list[tuple[int, int]] = []
     for _ in range(10):
@@ -156,7 +156,7 @@ def test_a_long_segment(calls: int) -> None:
     library = Library(link({n: optimize_and_emit(text, target) for n, text in texts.items()}))
     a, b, v, w, o, p = (np.full(100, number, np.float32) for number in (1, 2, 3, 4, 0, 0))
     arena, context = _aligned(256), np.zeros(16, np.int64)
-    run = _SEGMENT(library.address("seg ment"))
+    run = SEGMENT(library.address("seg ment"))
     data = (_pointers(a, b), _pointers(o, p), _pointers(w, v), arena.ctypes.data)
     run(context.ctypes.data, *data)
     np.testing.assert_array_equal(arena[32:132], a + w + calls * v)
@@ -202,7 +202,7 @@ def test_a_segment_runs_in_a_loop(steps: int, backward: tuple[int, ...]) -> None
     library = Library(link({n: optimize_and_emit(text, target) for n, text in texts.items()}))
     h, x, b = (np.arange(n, dtype=np.float32) for n in (4, 4 * steps, 4))
     k, y, arena = np.zeros(4, np.float32), np.zeros(4 * steps, np.float32), _aligned(48)
-    run = _SEGMENT(library.address("sums"))
+    run = SEGMENT(library.address("sums"))
     context = np.zeros(16, np.int64)
     data = (_pointers(h, x, b), _pointers(k, y), None, arena.ctypes.data)
     run(context.ctypes.data, *data)

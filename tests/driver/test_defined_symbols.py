@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import tessella
 from tessella.dialects.interpret import interpret
 from tessella.driver.model.model import Model
 from tessella.driver.stages.stage_file import load_stage
+from tessella.runtime.native_steps import NativeStep
 from tessella.support.errors import ExecutionError
 
 Array = npt.NDArray[Any]
@@ -126,3 +129,60 @@ def test_a_program_of_a_later_stage(model: Model, stage: str, tmp_path: Path) ->
     path.write_text(model.as_text(stage))
     again = tessella.compile(path)
     check(lambda given: again.run(None, given), *SIZES[0])
+
+
+CUT = """
+builtin.module attributes {symbols = [#nn.symbol<k, 0 to 64>, #nn.symbol<m, 0 to 64>]} {
+  func.func @main(%x: tensor<64x4xf32>, %c: tensor<i64>, %d: tensor<i64>)
+      -> (tensor<[k]x4xf32>, tensor<[m]x4xf32>, tensor<[k]x4xf32>) {
+    %y = nn.neg %x : tensor<64x4xf32>
+    %t = nn.trim %y, %c sizes [[k]] : tensor<[k]x4xf32>
+    %u = nn.trim %y, %d sizes [[m]] : tensor<[m]x4xf32>
+    %e = nn.add %t, %t : tensor<[k]x4xf32>
+    func.return %t, %u, %e : tensor<[k]x4xf32>, tensor<[m]x4xf32>, tensor<[k]x4xf32>
+  }
+}"""
+INNER = """
+builtin.module attributes {symbols = [#nn.symbol<k, 0 to 4096>]} {
+  func.func @main(%x: tensor<4096x4xf32>, %c: tensor<i64>) -> tensor<[k]x4xf32> {
+    %y = nn.neg %x : tensor<4096x4xf32>
+    %n = nn.add %c, %c : tensor<i64>
+    %t = nn.trim %y, %n sizes [[k]] : tensor<[k]x4xf32>
+    %e = nn.add %t, %t : tensor<[k]x4xf32>
+    func.return %e : tensor<[k]x4xf32>
+  }
+}"""
+
+
+def test_cut_results_are_the_callers(tmp_path: Path) -> None:
+    (tmp_path / "cut.nn").write_text(CUT)
+    model = tessella.compile(tmp_path / "cut.nn")
+    x = np.arange(256, dtype=np.float32).reshape(64, 4)
+    for k, m in [(60, 64), (3, 2), (0, 40), (64, 64)]:
+        found = model(x, np.array(k), np.array(m))
+        for y, wanted in zip(found, (-x[:k], -x[:m], -2 * x[:k]), strict=True):
+            np.testing.assert_array_equal(y, wanted)
+            assert y.flags.writeable
+            y[:] = 7
+        assert not any(np.shares_memory(a, b) for a, b in combinations((x, *found), 2))
+
+
+def test_calls_write_inner_values_to_the_same_memory(tmp_path: Path) -> None:
+    (tmp_path / "inner.nn").write_text(INNER)
+    model = tessella.compile(tmp_path / "inner.nn", threads=1)
+    rng = np.random.default_rng(0)
+
+    def check(k: int) -> tuple[Array, Array]:
+        x = rng.standard_normal((4096, 4), np.float32)
+        return model(x, np.array(k)), -2 * x[: 2 * k]
+
+    model.run(None, {"input0": np.zeros((4096, 4), np.float32), "input1": np.array(1)})
+    [program] = [each.program for each in model._table.programs.made()]
+    native = [step for step in program.steps if isinstance(step, NativeStep)]
+    assert {i for step in native[:-1] for i in step.outputs} <= program.inner
+    with ThreadPoolExecutor(4) as threads:
+        for y, wanted in [*threads.map(check, [5, 2048, 5, 0, 1, 2048, 77] * 8)]:
+            np.testing.assert_array_equal(y, wanted)
+    with pytest.raises(ExecutionError, match=r"a count is out of range(.|\n)*node"):
+        check(2049)
+    np.testing.assert_array_equal(*check(3))

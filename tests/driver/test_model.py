@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 
 import tessella
 from tessella.driver.model.model import MAX_EXECUTABLES, Model
-from tessella.runtime.program import _NativeCall
+from tessella.runtime.native_steps import NativeCall
 from tessella.support.errors import (
     ExecutionError,
     InputError,
@@ -344,7 +344,7 @@ def test_a_call_that_fails_while_memory_is_made_leaves_nothing_half_done(
         raise MemoryError
 
     with monkeypatch.context() as patched:
-        patched.setattr(_NativeCall, "resize", fail)
+        patched.setattr(NativeCall, "resize", fail)
         with pytest.raises(ResourceError):
             model(x)
     np.testing.assert_array_equal(model(x), expected)

@@ -17,7 +17,7 @@ from tessella import targets
 from tessella.codegen.llvm import optimize_and_emit
 from tessella.driver.build.build import StagedProgram, as_text
 from tessella.frontends.compile import open_source
-from tessella.runtime.program import NativeStep
+from tessella.runtime.native_steps import NativeStep
 from tests import emulated
 from tests.models import load_fixture, load_model, lowered_for, random_inputs, run_onnxruntime
 from tests.native import RUNNABLE, Array

@@ -18,7 +18,8 @@ from onnx import helper
 import tessella
 from tessella import Model, Spec, TessellaError, ops
 from tessella.runtime.host_steps import HostStep
-from tessella.runtime.program import NativeStep, Program
+from tessella.runtime.native_steps import NativeStep
+from tessella.runtime.program import Program
 from tessella.runtime.sharing import packed
 from tessella.runtime.specs import Constant, TensorSpec
 from tessella.support.errors import (
@@ -295,7 +296,7 @@ def test_native_steps_read_constants_as_whole_arrays(monkeypatch: pytest.MonkeyP
     program = Program(
         0, (step,), (), {0: splat}, packed([np.full(1, 2, np.float32)]), code=Placed(0)
     )
-    monkeypatch.setattr("tessella.runtime.program._NativeCall.run", lambda _, v: seen.extend(v))
+    monkeypatch.setattr("tessella.runtime.native_steps.NativeCall.run", lambda _, v: seen.extend(v))
     program.run([])
     assert seen[0].flags.c_contiguous
     assert seen[0].tolist() == [[2.0] * 8] * 4

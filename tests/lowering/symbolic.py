@@ -35,8 +35,8 @@ from tessella.driver.build.build import lower
 from tessella.driver.options import make_options
 from tessella.passes.base import buffer_weights
 from tessella.runtime.image import Library
+from tessella.runtime.native_steps import SEGMENT
 from tessella.runtime.pool import CONTEXT, CONTEXT_SLOTS
-from tessella.runtime.program import _SEGMENT
 from tessella.support.sizes import Size, Symbol, value_of
 from tests.lowering.guarded import Memory
 from tests.native import Array
@@ -159,7 +159,7 @@ class Compiled:
         rows = contexts.reshape(threads, CONTEXT_SLOTS)
         rows[:, CONTEXT.index("sizes")] = sizes.ctypes.data
         tables = [_pointers(arrays) for arrays in (taken, outputs, self.weights)]
-        function = _SEGMENT(self.library.address(self.launch.callee_name))
+        function = SEGMENT(self.library.address(self.launch.callee_name))
         turns = Turns(range(threads))
         rows[0, CONTEXT.index("launch")] = turns.address if threads > 1 else 0
         rows[0, CONTEXT.index("shares")] = threads

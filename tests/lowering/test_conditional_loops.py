@@ -16,7 +16,7 @@ from tessella.dialects.graph import Graph
 from tessella.dialects.interpret import interpret
 from tessella.driver.build.compile_graph import compile_graph
 from tessella.driver.options import make_options
-from tessella.runtime.program import NativeStep
+from tessella.runtime.native_steps import NativeStep
 from tessella.runtime.scan import Loop
 from tests.lowering.test_threads import check_bits
 from tests.native import GraphBuilder, normal

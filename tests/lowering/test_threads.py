@@ -21,8 +21,9 @@ from tessella.frontends.compile import open_source
 from tessella.frontends.onnx import OnnxSource
 from tessella.passes import insert_barriers
 from tessella.runtime.arena import Workspace
+from tessella.runtime.native_steps import NativeStep
 from tessella.runtime.pool import POOL
-from tessella.runtime.program import NativeStep, Program
+from tessella.runtime.program import Program
 from tessella.support.conditions import UndecidedSizeError
 from tessella.support.decisions import known
 from tests import emulated

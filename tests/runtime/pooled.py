@@ -12,7 +12,8 @@ from tessella.codegen.link import link
 from tessella.codegen.llvm import optimize_and_emit
 from tessella.codegen.module_text import module_text
 from tessella.runtime.image import Library
-from tessella.runtime.program import NativeStep, Program
+from tessella.runtime.native_steps import NativeStep
+from tessella.runtime.program import Program
 from tessella.runtime.specs import TensorSpec
 
 COUNT = 4096

@@ -56,11 +56,10 @@ def test_huge_pages_that_the_system_refuses(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_address() -> None:
-    array = np.arange(6, dtype=np.float32)
-    assert address(array) == array.ctypes.data
-    array.flags.writeable = False
-    assert address(array) == array.ctypes.data
-    assert address(np.empty((0, 3))) is not None
+    array, frozen = np.arange(6, dtype=np.float32), np.arange(3)
+    frozen.flags.writeable = False
+    for each in (array, array[2:], frozen, np.zeros((0, 3)), np.array(1), array.view(np.recarray)):
+        assert address(each) == each.ctypes.data
 
 
 def test_memory_is_used_again_when_nobody_refers_to_it() -> None:

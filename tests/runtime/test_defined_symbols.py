@@ -14,6 +14,7 @@ from tessella.runtime.program import HostStep
 from tessella.runtime.records import decoded, encoded
 from tessella.runtime.specs import Constant, TensorSpec
 from tessella.runtime.symbols import DefinedSymbol, Dimension, GivenSymbol
+from tessella.runtime.trim_steps import TrimStep
 from tessella.support.sizes import Size, Symbol
 
 N, K = Symbol("n", 0, 1 << 20), Symbol("k", 0, 1 << 20)
@@ -39,13 +40,21 @@ RECORD = ProgramRecord(
 )
 
 
+CUT = TrimStep("cuts", 0, 1, 2, spec(K.size))
+CUTS = ProgramRecord(
+    2, (CUT,), (2,), {}, (), {}, (), (Dimension(N, 0, 0), DefinedSymbol(K, 2, 0, N.size))
+)
+
+
 def defined(**changes: object) -> ProgramRecord:
     """The record with another definition."""
     return replace(RECORD, symbols=(RECORD.symbols[0], replace(DEFINED, **changes)))
 
 
 def test_a_record_keeps_where_symbols_are_defined() -> None:
-    _verify_program(RECORD, WEIGHTS, None)
+    for each in (RECORD, CUTS):
+        _verify_program(each, WEIGHTS, None)
+        assert decoded(ProgramRecord, json.loads(json.dumps(encoded(each)))) == each
     record = replace(RECORD, symbols=(*RECORD.symbols, GivenSymbol(Symbol("m", 1, 2))))
     assert decoded(ProgramRecord, json.loads(json.dumps(encoded(record)))) == record
 
@@ -61,6 +70,18 @@ def test_a_record_keeps_where_symbols_are_defined() -> None:
         (lambda: defined(value=9), "depends on what is no symbol"),
         (lambda: defined(most=K.size), "depends on what is no symbol"),
         (lambda: replace(RECORD, symbols=(*RECORD.symbols, DEFINED)), "has two values"),
+        (lambda: replace(CUTS, symbols=CUTS.symbols[:1]), "defines no symbol"),
+        (lambda: replace(CUTS, steps=(replace(CUT, count=7),)), "reads what no step"),
+        (lambda: replace(CUTS, steps=(replace(CUT, spec=spec()),)), "no dimension of a result"),
+        (lambda: replace(CUTS, steps=(replace(CUT, spec=spec(K.size, -1)),)), "negative"),
+        (
+            lambda: replace(
+                CUTS,
+                steps=(replace(CUT, spec=spec(4, K.size)),),
+                symbols=(CUTS.symbols[0], replace(CUTS.symbols[1], axis=1)),
+            ),
+            "another dimension than the first",
+        ),
     ],
 )
 def test_a_symbol_is_known_once_its_step_has_run(

@@ -13,8 +13,9 @@ import pytest
 
 from tessella.runtime import host
 from tessella.runtime.host_steps import HostStep
+from tessella.runtime.native_steps import SEGMENT, NativeStep
 from tessella.runtime.pool import CONTEXT
-from tessella.runtime.program import _SEGMENT, NativeStep, Program, Step
+from tessella.runtime.program import Program, Step
 from tessella.runtime.sharing import packed
 from tessella.runtime.specs import Constant, TensorSpec
 from tessella.runtime.symbols import DefinedSymbol, Dimension
@@ -55,7 +56,7 @@ def _copied(context: int, inputs: int, outputs: int, *rest: int) -> None:
     ctypes.memmove(target, source, 6 * 4)
 
 
-COPIED = _SEGMENT(_copied)
+COPIED = SEGMENT(_copied)
 THREES = TensorSpec((2, 3), np.dtype(np.float32))
 
 
@@ -151,7 +152,7 @@ def test_native_code_reads_a_size_that_a_step_defines(positive: str) -> None:
         target = (ctypes.c_int64 * (k + 2)).from_address(pointer(outputs))
         target[k:] = [room, k]
 
-    function = _SEGMENT(write)
+    function = SEGMENT(write)
     entry = ctypes.cast(function, ctypes.c_void_p).value
     assert entry is not None
     spec = TensorSpec((K.size + 2,), np.dtype(np.int64))

@@ -431,7 +431,7 @@ def raising_late(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
         raise LateError
 
     with monkeypatch.context() as patch:
-        patch.setattr("tessella.runtime.program._NativeCall._fail", fail)
+        patch.setattr("tessella.runtime.native_steps.NativeCall._fail", fail)
         with pytest.raises(LateError):
             yield
 

@@ -1,0 +1,152 @@
+"""Steps of programs that run native code."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy.typing as npt
+
+from tessella.runtime.arena import Workspace, address
+from tessella.runtime.checks import out_of_range
+from tessella.runtime.pool import CONTEXT, CONTEXT_SLOTS, Team
+from tessella.runtime.specs import TensorSpec
+from tessella.runtime.watch import Watch
+from tessella.support.sizes import Size, value_of
+
+Array = npt.NDArray[Any]
+
+MAX_SIZES = 256
+"""The most sets of symbol values for which a step caches its outputs."""
+
+_STATUS = CONTEXT.index("status")
+SEGMENT = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)
+"""The C signature of a segment. Calls through it release the GIL."""
+
+
+@dataclass(frozen=True)
+class NativeStep:
+    """A step that runs a segment: ``void (contexts, inputs, outputs, weights, arena)``.
+
+    The three arguments in the middle are arrays of pointers.
+    """
+
+    name: str
+    """The segment's name in the program's code."""
+    arena_bytes: Size
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    specs: tuple[TensorSpec, ...]
+    """The specs of the outputs."""
+    shared: bool = False
+    """True if several threads run the segment together."""
+    private_bytes: Size = 0
+    """Bytes of each thread's own arena, which follows the shared one."""
+    brief: bool = False
+    """True if the segment takes no longer than waking threads does: parked threads are then not
+    woken."""
+
+    def at(self, values: Mapping[str, int]) -> NativeStep:
+        """Return the step for values of the symbols."""
+        specs = tuple(spec.at(values) for spec in self.specs)
+        arena, private = (value_of(size, values) for size in (self.arena_bytes, self.private_bytes))
+        return replace(self, specs=specs, arena_bytes=arena, private_bytes=private)
+
+
+_Outputs = Sequence[tuple[int, int, Callable[[], Array]]]
+"""Outputs of a segment: pointer index, value number, and a function that allocates the array."""
+
+
+class NativeCall:
+    """A bound segment, with a context for each thread, and with arrays of pointers."""
+
+    def __init__(
+        self,
+        step: NativeStep,
+        nodes: Mapping[int, Sequence[str]],
+        contexts: Array,
+        watch: Watch,
+        inner: Set[int],
+    ) -> None:
+        """``inner`` are the values that only native code reads: calls write them to one array."""
+        self.step = step
+        self.nodes = nodes
+        self.contexts = contexts
+        self.watch = watch
+        self.inner = inner
+        self.inputs = [*enumerate(step.inputs)]
+        """The inputs of the segment: the index of a pointer, and the number of a value."""
+        self.outputs: _Outputs = []
+        """The outputs for which each call needs new arrays."""
+        self.held: list[tuple[int, Array]] = []
+        """The arrays of the other outputs, by the number of the value."""
+        self._sized: dict[tuple[int, ...], tuple[_Outputs, _Outputs]] = {}
+        """The outputs that need new arrays, and the others, by the values of the symbols."""
+        self.statuses = contexts[_STATUS::CONTEXT_SLOTS]
+        """The statuses of all threads. After a run, the first status is that of the run."""
+        self.pointers = (ctypes.c_void_p * (len(step.inputs) + len(step.outputs) + 1))()
+
+    def resize(self, step: Any, sized: Any, workspace: Workspace) -> None:
+        """Change the step to values of the symbols, with the outputs' memory in the workspace."""
+        found = self._sized.get(sized.sizes) or self._new_outputs(step, sized.sizes, workspace)
+        self.outputs, held = found
+        self.held = []  # the memory of the arrays before may become that of the new ones
+        for slot, i, make in held:
+            array = make()
+            self.pointers[slot] = address(array)
+            self.held.append((i, array))
+
+    def _new_outputs(
+        self, step: NativeStep, sizes: tuple[int, ...], workspace: Workspace
+    ) -> tuple[_Outputs, _Outputs]:
+        if len(self._sized) >= MAX_SIZES:
+            self._sized.clear()
+        recycler = workspace.recycler
+        pairs = zip(step.outputs, step.specs, strict=True)
+        found = [
+            (slot, i, recycler(i).maker(spec.numbers, spec.dtype))
+            for slot, (i, spec) in enumerate(pairs, len(step.inputs))
+        ]
+        new = [each for each in found if each[1] not in self.inner]
+        self._sized[sizes] = parts = new, [each for each in found if each[1] in self.inner]
+        return parts
+
+    def bind(self, segment: int, weights: int, arena: int, team: Team | None) -> None:
+        """Bind the call to the segment at an address, to weights, to an arena, and to a team;
+        without a team, the caller runs the segment alone."""
+        contexts, inputs = address(self.contexts), ctypes.addressof(self.pointers)
+        outputs = inputs + len(self.step.inputs) * ctypes.sizeof(ctypes.c_void_p)
+        arguments = (contexts, inputs, outputs, weights, arena)
+        if team is None:
+            self.segment = functools.partial(SEGMENT(segment), *arguments)
+        else:
+            start = team.address, segment
+            numbers = team.threads, self.step.brief
+            self.segment = functools.partial(team.run, *start, *arguments, *numbers)
+
+    def run(self, values: list[Any]) -> None:
+        """Run the segment."""
+        pointers = self.pointers
+        for slot, i in self.inputs:
+            pointers[slot] = address(values[i])
+        for i, array in self.held:
+            values[i] = array
+        for slot, i, make in self.outputs:
+            output = values[i]
+            if output is None:  # the caller has provided no array
+                values[i] = output = make()
+            pointers[slot] = address(output)
+        # An earlier run may have left statuses, as an interrupt may come right after it.
+        self.statuses.fill(0)
+        if self.watch.raised:
+            self.watch.clear()
+        self.segment()
+        if self.statuses[0]:
+            self._fail()
+
+    def _fail(self) -> None:
+        self.watch.check()
+        raise out_of_range(self.nodes.get(int(self.statuses[0]) - 1, ()))

@@ -1,0 +1,62 @@
+"""Steps of programs that cut arrays to a computed size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tessella.runtime.host.movement import first_slices
+from tessella.runtime.specs import TensorSpec
+from tessella.support.errors import ExecutionError
+
+
+@dataclass(frozen=True)
+class TrimStep:
+    """A step that defines a symbol: it takes the first slices of an array, as many as a computed
+    count says."""
+
+    node: str
+    x: int
+    count: int
+    result: int
+    spec: TensorSpec
+    """The spec of the result."""
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """The values that the step reads."""
+        return self.x, self.count
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """The value that the step gives."""
+        return (self.result,)
+
+    def at(self, values: Mapping[str, int]) -> TrimStep:
+        """Return the step for values of the symbols. The symbol that the step defines remains."""
+        return replace(self, spec=self.spec.within(values))
+
+
+class TrimCall:
+    """A bound step that cuts an array."""
+
+    def __init__(self, step: TrimStep, inner: Set[int]) -> None:
+        """``inner`` are the values that only native code reads: they end with the call."""
+        self._node = step.node
+        self._x, self._count, self._result = step.x, step.count, step.result
+        self._is_inner = step.result in inner
+
+    def resize(self, step: Any, sized: Any, workspace: Any) -> None:
+        """Do nothing, as the step is the same for all values of the symbols."""
+
+    def run(self, values: list[Any]) -> None:
+        """Cut the array. Raises ExecutionError for a count that is out of range."""
+        x, count = values[self._x], values[self._count].item()
+        if self._is_inner and 0 <= count <= len(x):
+            values[self._result] = x[:count]
+            return
+        try:
+            values[self._result] = first_slices(x, count)
+        except ExecutionError as error:
+            raise error.at(f"node {self._node!r}") from None
