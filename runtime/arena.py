@@ -24,8 +24,11 @@ Array = npt.NDArray[Any]
 
 ALIGNMENT = 64
 """Alignment of weights and arenas, in bytes."""
-LARGE = 4096
-"""Outputs of at least this many bytes are aligned and recycled."""
+LARGE = 16 * 1024
+"""Outputs of at least this many bytes are aligned and recycled.
+
+For smaller ones, recycling takes longer than the alignment saves.
+"""
 HUGE_PAGE = 2 * 1024 * 1024
 """Bytes of a huge page on x86 and AArch64."""
 KEPT = 2
@@ -271,13 +274,14 @@ def _spacious(size: int) -> int:
     return min(2 * size, size + MOST_SPARE)
 
 
-_ELEMENTS = object.__basicsize__
+ELEMENTS = object.__basicsize__
 """The offset of the address of an array's elements in the array object: that of the first field of
 `PyArrayObject` in NumPy's C interface."""
-_pointer_at: Callable[[int], ctypes.c_size_t] = ctypes.c_size_t.from_address
+pointer_at: Callable[[int], ctypes.c_size_t] = ctypes.c_size_t.from_address
+"""A function that returns the pointer in memory at an address."""
 
 
 def address(array: Array) -> int:
     """Return the address of an array's elements."""
     # a tenth of the time of array.ctypes.data; an object's id is its address
-    return _pointer_at(id(array) + _ELEMENTS).value
+    return pointer_at(id(array) + ELEMENTS).value

@@ -183,6 +183,11 @@ def _input(info: ValueInfo) -> _Input | _Passed:
     return _Input(info.name, dtype_named(info.dtype), info.shape)
 
 
+def _is_plain(info: ValueInfo) -> bool:
+    """Return whether an output is an array of elements that NumPy has."""
+    return info.is_known and info.is_tensor and dtype_named(info.dtype).names is None
+
+
 class CallableModel(ABC):
     """A callable model: a signature, with dimensions that may be symbolic, and programs for
     shapes."""
@@ -203,6 +208,8 @@ class CallableModel(ABC):
         """The number of threads that run the model."""
         self._is_inner = is_inner
         self._inputs = [_input(info) for info in self.inputs]
+        self._gives_plain = is_inner or all(map(_is_plain, self.outputs))
+        """True if callers get the arrays of programs as they are."""
         self._passed = frozenset(i for i, info in enumerate(self.inputs) if not info.is_tensor)
         """Indices of the inputs that are not arrays. Steps pass them on; no program takes them."""
         self._names = dict.fromkeys(info.name for info in self.inputs).keys()
@@ -383,7 +390,7 @@ class CallableModel(ABC):
             )
         if feeds.keys() != self._names:
             raise self._wrong_names(feeds)
-        values = [*map(feeds.__getitem__, self._names)]
+        values = [feeds[name] for name in self._names]
         if output_names is None and out is None:
             return self.run_in_order(values)
         chosen = range(len(self.outputs))
@@ -419,7 +426,7 @@ class CallableModel(ABC):
         """
         shapes, arrays = self._checked(values)
         results = self._results(shapes, arrays, ())
-        return results if self._is_inner else [*map(as_public, results)]
+        return results if self._gives_plain else [*map(as_public, results)]
 
     def __call__(
         self,
@@ -586,17 +593,14 @@ class CallableModel(ABC):
     def _checked(self, values: Sequence[npt.ArrayLike]) -> tuple[Shapes, list[Array]]:
         """Convert all inputs to arrays that fit the signature; return their shapes, and the arrays.
         Raises InputError."""
-        arrays: list[Array] = []
-        sizes: list[tuple[int, ...]] = []
+        arrays: list[Any] = [*values]
         for i, wanted in enumerate(self._inputs):
-            value = values[i]
-            if type(value) is np.ndarray and value.dtype == wanted.dtype and value.flags.carray:
-                arrays.append(value)
-                sizes.append(value.shape)
-            else:
-                arrays.append(wanted.convert(value))
-                sizes.append(wanted.shape_of(arrays[-1]))
-        shapes = tuple(sizes)
+            value = arrays[i]
+            if not (
+                type(value) is np.ndarray and value.dtype == wanted.dtype and value.flags.carray
+            ):
+                arrays[i] = wanted.convert(value)
+        shapes = self._shapes(arrays) if self._passed else tuple([x.shape for x in arrays])
         if shapes not in self._known_shapes:
             remembered(self._known_shapes, shapes, MAX_KNOWN, partial(self._check_shapes, shapes))
         return shapes, arrays

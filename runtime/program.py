@@ -176,7 +176,7 @@ class Program:
         sized = self._sized.get(sizes) or self._new_sizes(self._first, sizes)
         values = sized.values.copy()
         values[: self.inputs] = arrays
-        taken = [*arrays]
+        used = [sized]
         workspaces = self.workspaces
         free = workspaces.free  # kept, as another thread may replace ``workspaces.free``
         try:
@@ -187,30 +187,29 @@ class Program:
             team = POOL.team(threads, self.library) if threads > 1 and self._is_shared else None
             self._run(self._first, sized, values, out, workspace, team)
             for stretch in self._others:
-                taken += sized.fixed.values()
-                for each in stretch.defined:
-                    sizes = (*sizes, each.of(values, sized.symbols))
+                sizes = (*sizes, *[each.of(values, limit) for each, limit in sized.limits])
                 sized = self._sized.get(sizes) or self._new_sizes(stretch, sizes)
+                used.append(sized)
                 for i, array in sized.fixed.items():
                     values[i] = array
                 self._run(stretch, sized, values, out, workspace, team)
-            results = [*map(values.__getitem__, self.results)]
-            if self._apart:
-                return results
-            taken += [*sized.fixed.values(), *[array for array in out if array is not None]]
-            if are_apart(results, taken):
-                return results
-            return self._owned(results, taken, out, workspace)
-        except MemoryError as error:
-            raise ResourceError(f"there is not enough memory: {error}") from error
-        except BaseException:
-            finish(self._devices)  # devices may still read the caller's arrays
+            results = [values[i] for i in self.results]
+            if not self._apart:
+                taken = [*arrays, *(array for each in used for array in each.fixed.values())]
+                taken += [array for array in out if array is not None]
+                if not are_apart(results, taken):
+                    results = self._owned(results, taken, out, workspace)
+        except BaseException as error:
+            finish(self._devices)  # devices may still access the arrays and the workspace
+            if isinstance(error, MemoryError):
+                raise ResourceError(f"there is not enough memory: {error}") from error
             raise
-        finally:
-            free.append(workspace)
-            workspaces.left -= 1
-            if workspaces.left <= 0:
-                workspaces.shrink()
+        # The workspace of a call that fails is dropped, as steps may have left anything in it.
+        free.append(workspace)
+        workspaces.left -= 1
+        if workspaces.left <= 0:
+            workspaces.shrink()
+        return results
 
     def _run(
         self,
@@ -263,7 +262,8 @@ class Program:
             values[i] = array
         steps = tuple(step.at(known) for step in stretch.steps) if known else stretch.steps
         numbers = tuple([known.get(each.symbol.name, 0) for each in self.symbols])
-        found = self._sized[sizes] = _Sized(sizes, numbers, known, steps, values, fixed)
+        limits = [(each, each.limit(known)) for each in stretch.defines]
+        found = self._sized[sizes] = _Sized(sizes, numbers, known, steps, values, fixed, limits)
         return found
 
     def _constant(self, number: int, known: Mapping[str, int]) -> Array:
@@ -330,8 +330,8 @@ class _Stretch:
     steps: tuple[Step, ...]
     symbols: tuple[SymbolSource, ...]
     """The known symbols, in the order in which they become known."""
-    defined: tuple[DefinedSymbol, ...]
-    """The symbols that the step before this stretch defines: the last ones of ``symbols``."""
+    defines: tuple[DefinedSymbol, ...]
+    """The symbols that the last step defines."""
     constants: Sequence[int]
     """The numbers of the constants whose shapes become known where the stretch begins."""
     key: object = field(default_factory=object)
@@ -344,16 +344,15 @@ def _stretches(program: Program) -> list[_Stretch]:
     symbols = tuple(each for each in program.symbols if not isinstance(each, DefinedSymbol))
     left = dict(program.constants)
     found: list[_Stretch] = []
-    own: tuple[DefinedSymbol, ...] = ()
     start = 0
     for stop, step in enumerate((*program.steps, None), 1):
         new = () if step is None else tuple(d for d in defined if d.value in step.outputs)
         if new or step is None:
             known = {each.symbol for each in symbols}
             constants = [i for i, c in left.items() if symbols_of(c.spec.shape) <= known]
-            found.append(_Stretch(program.steps[start:stop], symbols, own, constants))
+            found.append(_Stretch(program.steps[start:stop], symbols, new, constants))
             left = {i: c for i, c in left.items() if i not in constants}
-            start, symbols, own = stop, (*symbols, *new), new
+            start, symbols = stop, (*symbols, *new)
     return found
 
 
@@ -375,6 +374,8 @@ class _Sized:
     fixed: Mapping[int, Array]
     """The constants by number, in the memory of the weights where native code can read them
     there."""
+    limits: Sequence[tuple[DefinedSymbol, int]]
+    """The symbols that the last step defines, each with its upper bound."""
     _arenas: dict[int, int] = field(default_factory=dict[int, int])
     """Bytes of the largest arena, by number of threads."""
 
@@ -419,6 +420,12 @@ class _Frame:
         self, program: Program, sized: _Sized, workspace: Workspace, team: Team | None
     ) -> Sequence[Bound]:
         """Return the bound steps for the sizes ``sized``, which use the workspace and the team."""
+        if (
+            sized is self._sized
+            and team is self._team
+            and workspace.arena(self._size) == self._arena
+        ):
+            return self._steps
         is_resized, threads = sized is not self._sized, 1 if team is None else team.threads
         if is_resized or team is not self._team:
             self._sized, self._size = None, sized.arena_bytes(threads)

@@ -65,19 +65,21 @@ class DefinedSymbol:
     most: Size
     """The upper bound, which may depend on symbols that are known before the step runs."""
 
-    def of(self, values: Sequence[Any], known: Mapping[str, int]) -> int:
-        """Return the symbol's value after the step has run. ``known`` has the values of other
-        symbols.
+    def limit(self, known: Mapping[str, int]) -> int:
+        """Return the upper bound for values of the symbols that are known before the step runs."""
+        return min(self.symbol.high, value_of(self.most, known))
+
+    def of(self, values: Sequence[Any], limit: int) -> int:
+        """Return the symbol's value after the step has run.
 
         Raises ExecutionError for a value out of bounds, for which the program was not compiled.
         """
         size, symbol = values[self.value].shape[self.axis], self.symbol
-        most = min(symbol.high, value_of(self.most, known))
-        if symbol.low <= size <= most:
+        if symbol.low <= size <= limit:
             return size
         raise ExecutionError(
             f"the size {symbol} is out of its bounds",
-            expected=f"from {symbol.low} to {most}",
+            expected=f"from {symbol.low} to {limit}",
             found=str(size),
         )
 

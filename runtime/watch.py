@@ -33,19 +33,15 @@ _ASK = ctypes.CFUNCTYPE(ctypes.c_int64)
 
 class Watch:
     """The state by which the loops of a native call find out whether they must end. One call at a
-    time uses it."""
+    time uses it, and none after a call that ended early."""
 
     def __init__(self) -> None:
-        self.raised: list[BaseException] = []
-        """The exception that has ended a loop, if any."""
+        self._raised: list[BaseException] = []
         self._memory = (ctypes.c_int64 * len(WATCH))()
         self.address = ctypes.addressof(self._memory) if _clock() else 0
         """The address of the memory, for native code; 0 if the system has no clock for it."""
         self._memory[WATCH.index("clock")] = _clock()
-        self._begin()
-
-    def _begin(self) -> None:
-        asked = _asked(self.raised)
+        asked = _asked(self._raised)
         next(asked)
         # A partial object instead of a Python function: ctypes drops an exception that is raised
         # where a Python function begins.
@@ -54,16 +50,8 @@ class Watch:
 
     def check(self) -> None:
         """Raise the exception that ended a loop, if any."""
-        if self.raised:
-            error = self.raised[0]
-            self.clear()
-            raise error
-
-    def clear(self) -> None:
-        """Drop an exception from an earlier run."""
-        if self.raised:
-            self._begin()  # precedes the removal, as an exception may be raised here, too
-            self.raised.clear()
+        if self._raised:
+            raise self._raised.pop()
 
 
 def _asked(raised: list[BaseException]) -> Generator[int]:
