@@ -1,10 +1,11 @@
 """Segments: the phases that call kernels on weights, the arena and the call's arrays.
 
-    void NAME(contexts, inputs, outputs, weights, arena)    the entry, which makes the arguments
-    void NAME.body(args)                                    runs phases, and loops between them
-    void phase.0(args, share, shares)                       one share of a phase
-    void NAME.phase(args, share, shares)                    the phase of a segment that has only one
+    void NAME(args)                         the entry
+    void NAME.body(args)                    runs phases, and loops between them
+    void phase.0(args, share, shares)       one share of a phase
+    void NAME.phase(args, share, shares)    the phase of a segment that has only one
 
+``args`` is a table in memory: ``ARGUMENTS`` of ``runtime.pool``.
 The caller's thread runs the entry and the body; any thread runs a share. If a context has memory
 for events, its share records the times of its operations (``runtime.events``).
 """
@@ -36,10 +37,6 @@ LLVM's time for a function grows with the square of its length, and a phase cons
 """
 
 _HANDLERS: Mapping[str, Handler] = {op.name: handler for op, handler in STEPS.items()}
-_PARAMETERS = (
-    "ptr noundef %contexts, ptr noundef %inputs, ptr noundef %outputs, "
-    f"ptr noundef %weights, ptr noundef align {rt.ARENA_ALIGNMENT} %arena"
-)
 _LAUNCH = f"""\
 define internal void @launch(ptr %args, ptr %phase) #0 {{
   %context = load ptr, ptr %args, align 8
@@ -97,21 +94,12 @@ class _Segment:
         return module_text(self.target, [*functions, *self.helpers.values()])
 
     def _entry(self) -> Iterator[str]:
-        w = self._writer()
-        size, arena = (
-            size_value(w, each) for each in (self.segment.private_size, self.segment.arena_size)
-        )
-        privates = w.gep("%arena", "i8", arena)
-        known = ("contexts", "inputs", "outputs", "weights", "arena")
-        args = w.table([*(f"ptr %{name}" for name in known), f"ptr {privates}", size.typed])
-        w.line(f"call void @{quote(self.name + BODY)}(ptr {args})")
-        yield f"define void @{quote(self.name)}({_PARAMETERS}) #0 {{"
+        yield f"define void @{quote(self.name)}(ptr noundef %args) #0 {{"
         yield "entry:"
-        # The context of share 0 holds the sizes and receives the stamps.
-        yield "  %context = getelementptr inbounds i8, ptr %contexts, i64 0"
         if self.stamps is not None:
+            yield "  %context = load ptr, ptr %args, align 8"  # share 0 writes the stamp
             yield from load_recorded()
-        yield from w.lines
+        yield f"  call void @{quote(self.name + BODY)}(ptr %args)"
         if self.stamps is not None:
             yield from write_end()
         yield from ("  ret void", "}")

@@ -12,9 +12,10 @@ import numpy.typing as npt
 
 from tessella.runtime.arena import ELEMENTS, Workspace, address, pointer_at
 from tessella.runtime.checks import out_of_range
-from tessella.runtime.pool import CONTEXT, Team
+from tessella.runtime.pool import ARGUMENTS, CONTEXT, Team
 from tessella.runtime.specs import TensorSpec
 from tessella.runtime.watch import Watch
+from tessella.support.decisions import known
 from tessella.support.sizes import Size, value_of
 
 Array = npt.NDArray[Any]
@@ -23,16 +24,14 @@ MAX_SIZES = 256
 """The most sets of symbol values for which a step caches its outputs."""
 
 _STATUS = CONTEXT.index("status")
-SEGMENT = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)
+_ARENA, _PRIVATES, _STRIDE = map(ARGUMENTS.index, ("arena", "privates", "stride"))
+SEGMENT = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 """The C signature of a segment. Calls through it release the GIL."""
 
 
 @dataclass(frozen=True)
 class NativeStep:
-    """A step that runs a segment: ``void (contexts, inputs, outputs, weights, arena)``.
-
-    The three arguments in the middle are arrays of pointers.
-    """
+    """A step that runs a segment: ``void (arguments)``, with the address of its ``ARGUMENTS``."""
 
     name: str
     """The segment's name in the program's code."""
@@ -89,9 +88,13 @@ class NativeCall:
         """The status of the first thread, which is that of a run. It is 0 before the run, as no
         call follows one that fails in the same memory."""
         self.pointers = (ctypes.c_void_p * (len(step.inputs) + len(step.outputs) + 1))()
+        self.arguments = (ctypes.c_int64 * len(ARGUMENTS))()
 
     def resize(self, step: Any, sized: Any, workspace: Workspace) -> None:
         """Change the step to values of the symbols, with the outputs' memory in the workspace."""
+        assert isinstance(step, NativeStep)
+        self.arguments[_PRIVATES] = self.arguments[_ARENA] + known(step.arena_bytes)
+        self.arguments[_STRIDE] = known(step.private_bytes)
         found = self._sized.get(sized.sizes) or self._new_outputs(step, sized.sizes, workspace)
         self.outputs, held = found
         self.held = []  # the memory of the arrays before may become that of the new ones
@@ -120,13 +123,13 @@ class NativeCall:
         without a team, the caller runs the segment alone."""
         inputs = ctypes.addressof(self.pointers)
         outputs = inputs + len(self.step.inputs) * ctypes.sizeof(ctypes.c_void_p)
-        arguments = (self.contexts, inputs, outputs, weights, arena)
+        self.arguments[:] = self.contexts, inputs, outputs, weights, arena, 0, 0
+        arguments = ctypes.addressof(self.arguments)
         if team is None:
-            self.segment = functools.partial(SEGMENT(segment), *arguments)
+            self.segment = functools.partial(SEGMENT(segment), arguments)
         else:
-            start = team.address, segment
             numbers = team.threads, self.step.brief
-            self.segment = functools.partial(team.run, *start, *arguments, *numbers)
+            self.segment = functools.partial(team.run, team.address, segment, arguments, *numbers)
 
     def run(self, values: list[Any]) -> None:
         """Run the segment."""

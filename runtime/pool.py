@@ -85,7 +85,7 @@ caller waited for helpers; ``own`` and ``all``, the shares that the caller compu
 was on that core; and ``backoff``, how long the run is narrowed when that happens again.
 """
 ARGUMENTS = ("contexts", "inputs", "outputs", "weights", "arena", "privates", "stride")
-"""The arguments of a phase, 8 bytes each.
+"""The arguments of a segment and of its phases, 8 bytes each.
 
 They are the context of share 0, three arrays of pointers, the arena, the private memory of share 0,
 and the distance in bytes from the private memory of one share to that of the next.
@@ -131,7 +131,7 @@ _DETACHED = 1
 
 _CALLOC = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t)
 _GROW = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
-_ENTER = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 7, ctypes.c_int64, ctypes.c_int64)
+_ENTER = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64)
 
 
 class Code(Protocol):
@@ -150,10 +150,10 @@ class Team:
     threads: int
     address: int
     run: Callable[..., None]
-    """A function: ``run(team, segment, contexts, inputs, outputs, weights, arena, threads, brief)``
-    runs a segment on the team.
+    """A function: ``run(team, segment, arguments, threads, brief)`` runs a segment on the team.
 
-    ``contexts`` has 128 bytes for each thread, with status 0. After the run, the first status is
+    ``arguments`` is the address of the segment's ``ARGUMENTS``, whose contexts have 128 bytes for
+    each thread, with status 0. After the run, the first status is
     the smallest nonzero status of all threads. If more callers compute than there are cores, the
     others queue, unless their launches are short.
     """

@@ -38,19 +38,16 @@ class Turns:
         self,
         _: int,
         segment: int,
-        contexts: int,
-        inputs: int,
-        outputs: int,
-        weights: int,
-        arena: int,
+        arguments: int,
         threads: int,
         brief: int,
     ) -> None:
         self.runs += 1
+        contexts = ctypes.c_int64.from_address(arguments).value
         context = (ctypes.c_int64 * len(CONTEXT)).from_address(contexts)
         context[CONTEXT.index("launch")] = self.address
         context[CONTEXT.index("shares")] = threads
-        SEGMENT(segment)(contexts, inputs, outputs, weights, arena)
+        SEGMENT(segment)(arguments)
         context[CONTEXT.index("launch")] = 0
         places = (contexts + share * LINE for share in range(threads))
         codes = [ctypes.c_int64.from_address(place).value for place in places]

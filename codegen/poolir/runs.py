@@ -237,9 +237,9 @@ define internal i1 @rests(ptr %team) #0 {
   %long = icmp sgt i64 %pause, $between
   ret i1 %long
 }
-define void @"$enter"(ptr %team, ptr %segment, ptr %contexts, ptr %inputs, ptr %outputs,
-                      ptr %weights, ptr %arena, i64 %wanted, i64 %brief) #0 {
+define void @"$enter"(ptr %team, ptr %segment, ptr %args, i64 %wanted, i64 %brief) #0 {
 entry:
+  %contexts = load ptr, ptr %args, align 8
   %size.at = call ptr @at(ptr %team, i64 $team_size)
   %size = load atomic i64, ptr %size.at acquire, align 8
   %most = add i64 %size, 1
@@ -259,7 +259,7 @@ go:
   %none = icmp eq ptr %record, null
   br i1 %none, label %alone, label %together
 alone:
-  call void %segment(ptr %contexts, ptr %inputs, ptr %outputs, ptr %weights, ptr %arena)
+  call void %segment(ptr %args)
   br label %left
 together:
   %began = call i64 @now(ptr %team)
@@ -281,7 +281,7 @@ together:
   call void @put(ptr %contexts, i64 $context_team, i64 %team.number)
   call void @put(ptr %contexts, i64 $context_record, i64 %record.number)
   call void @put(ptr %contexts, i64 $context_shares, i64 %threads)
-  call void %segment(ptr %contexts, ptr %inputs, ptr %outputs, ptr %weights, ptr %arena)
+  call void %segment(ptr %args)
   call void @put(ptr %contexts, i64 $context_launch, i64 0)
   call void @merge(ptr %contexts, i64 %threads)
   %ended = call i64 @now(ptr %team)

@@ -51,6 +51,15 @@ struct ${name}_threads {
   void *self; /* for parallel */
 };
 $weights_declaration
+/* The arguments of a part of the model. */
+struct ${name}_arguments {
+  void *contexts;
+  const void *const *inputs;
+  void *const *outputs;
+  const void *const *weights;
+  void *arena, *privates;
+  int64_t stride;
+};
 $declarations
 
 struct __attribute__((may_alias)) ${name}_context {
@@ -123,10 +132,7 @@ static inline int ${name}_run($arguments, void *workspace)
 #endif
 """
 
-SEGMENT = (
-    "extern void {symbol}(void *contexts, const void *const *inputs, void *const *outputs,\n"
-    "    const void *const *weights, void *arena);"
-)
+SEGMENT = "extern void {symbol}(const struct {name}_arguments *arguments);"
 
 
 def header(name: str, values: Mapping[str, object]) -> str:
@@ -154,7 +160,7 @@ RESERVED = frozenset(
     short signed sizeof static struct switch typedef union unsigned void volatile while class new
     delete this template operator private public protected virtual namespace using try catch throw
     bool true false and or not xor
-    arena argument constants context contexts count i parallel table task threads NULL size_t
+    arena argument constants context contexts count i parallel passed table task threads NULL size_t
     """.split()
 )
 """Names reserved by C, C++ or the header."""

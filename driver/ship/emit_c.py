@@ -157,8 +157,10 @@ class _HeaderWriter:
         private = max((known(step.private_bytes) for step in steps), default=0)
         arguments = self._arguments()
         table = [f"constants + {offset}" for offset in self._offsets]
+        symbols = map(self._symbol, steps)
+        parts = (SEGMENT.format(name=self._prefix, symbol=symbol) for symbol in symbols)
         return {
-            "declarations": "\n".join(SEGMENT.format(symbol=self._symbol(step)) for step in steps),
+            "declarations": "\n".join(parts),
             "body": "\n".join(body),
             "copies": "\n".join(self._copies()),
             "weights": ", ".join(table) or "NULL",
@@ -214,8 +216,11 @@ class _HeaderWriter:
         yield "  {"
         yield f"    const void *inputs[] = {{{inputs}}};"
         yield f"    void *outputs[] = {{{outputs}}};"
-        passed = f"context, inputs, outputs, table, arena + {arena}"
-        yield f"    {self._symbol(step)}({passed});"
+        privates = arena + known(step.arena_bytes)
+        memory = f"arena + {arena}, arena + {privates}, {known(step.private_bytes)}"
+        yield f"    const struct {self._prefix}_arguments passed ="
+        yield f"        {{context, inputs, outputs, table, {memory}}};"
+        yield f"    {self._symbol(step)}(&passed);"
         yield "  }"
 
     def _copies(self) -> Iterable[str]:

@@ -128,6 +128,6 @@ def _run(cores: Cores, threads: int, x: Array) -> Array:
     team, y, arena = cores.team(threads), np.zeros_like(x), np.zeros_like(x)
     contexts = aligned(threads * LINE, LINE)
     inputs, outputs = (np.array([a.ctypes.data]) for a in (x, y))
-    pointers = [a.ctypes.data for a in (contexts, inputs, outputs, x, arena)]
-    team.run(team.address, cores.functions["segment"], *pointers, threads, 0)
+    arguments = np.array([a.ctypes.data for a in (contexts, inputs, outputs, x, arena)])
+    team.run(team.address, cores.functions["segment"], arguments.ctypes.data, threads, 0)
     return y

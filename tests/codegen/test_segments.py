@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import re
+from collections.abc import Callable
 from time import sleep
+from typing import Any
 
 import numpy as np
 import pytest
@@ -62,6 +64,20 @@ def _aligned(count: int) -> Array:
     return raw[start : start + count]
 
 
+def _runner(library: Library, name: str, arena_bytes: int) -> Callable[..., None]:
+    """A function of the first five arguments of a segment."""
+    function = SEGMENT(library.address(name))
+
+    def run(contexts: int, inputs: Any, outputs: Any, weights: Any, arena: int) -> None:
+        tables = (
+            0 if each is None else ctypes.addressof(each) for each in (inputs, outputs, weights)
+        )
+        arguments = (ctypes.c_int64 * 7)(contexts, *tables, arena, arena + arena_bytes, 0)
+        function(ctypes.addressof(arguments))
+
+    return run
+
+
 def _pointers(*arrays: Array) -> ctypes.Array[ctypes.c_void_p]:
     return (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
 
@@ -75,7 +91,7 @@ def test_a_segment_runs_its_kernels(target: Target) -> None:
     a, b, v, w = (rng.normal(size=100).astype(np.float32) for _ in range(4))
     arena, context = _aligned(256), np.zeros(16, np.int64)
     o, p = np.zeros(100, np.float32), np.zeros(100, np.float32)
-    run = SEGMENT(library.address("seg ment"))
+    run = _runner(library, "seg ment", 256 * 4)
     data = (_pointers(a, b), _pointers(o, p), _pointers(w, v), arena.ctypes.data)
     run(context.ctypes.data, *data)
     np.testing.assert_array_equal(o, a + w + v)
@@ -93,7 +109,7 @@ def test_a_segment_writes_events_if_its_context_has_room_for_them(room: int, cou
     a, b, v, w, o, p = (np.full(100, number, np.float32) for number in (1, 2, 3, 4, 0, 0))
     arena, context = _aligned(256), np.zeros(16, np.int64)
     stream = Stream(context, room, counter=counter)
-    run = SEGMENT(library.address("seg ment"))
+    run = _runner(library, "seg ment", 256 * 4)
     data = (_pointers(a, b), _pointers(o, p), _pointers(w, v), arena.ctypes.data)
     before = now()
     run(context.ctypes.data, *data)
@@ -118,7 +134,7 @@ def test_ticks_are_converted_to_the_clock(counter: bool) -> None:
     a, b, v, w, o, p = (np.full(100, number, np.float32) for number in (1, 2, 3, 4, 0, 0))
     arena, context = _aligned(256), np.zeros(16, np.int64)
     stream = Stream(context, 100, counter=counter)
-    run = SEGMENT(library.address("seg ment"))
+    run = _runner(library, "seg ment", 256 * 4)
     data = (_pointers(a, b), _pointers(o, p), _pointers(w, v), arena.ctypes.data)
     around: list[tuple[int, int]] = []
     for _ in range(10):
@@ -156,7 +172,7 @@ def test_a_long_segment(calls: int) -> None:
     library = Library(link({n: optimize_and_emit(text, target) for n, text in texts.items()}))
     a, b, v, w, o, p = (np.full(100, number, np.float32) for number in (1, 2, 3, 4, 0, 0))
     arena, context = _aligned(256), np.zeros(16, np.int64)
-    run = SEGMENT(library.address("seg ment"))
+    run = _runner(library, "seg ment", 256 * 4)
     data = (_pointers(a, b), _pointers(o, p), _pointers(w, v), arena.ctypes.data)
     run(context.ctypes.data, *data)
     np.testing.assert_array_equal(arena[32:132], a + w + calls * v)
@@ -202,7 +218,7 @@ def test_a_segment_runs_in_a_loop(steps: int, backward: tuple[int, ...]) -> None
     library = Library(link({n: optimize_and_emit(text, target) for n, text in texts.items()}))
     h, x, b = (np.arange(n, dtype=np.float32) for n in (4, 4 * steps, 4))
     k, y, arena = np.zeros(4, np.float32), np.zeros(4 * steps, np.float32), _aligned(48)
-    run = SEGMENT(library.address("sums"))
+    run = _runner(library, "sums", 48 * 4)
     context = np.zeros(16, np.int64)
     data = (_pointers(h, x, b), _pointers(k, y), None, arena.ctypes.data)
     run(context.ctypes.data, *data)

@@ -163,7 +163,10 @@ class Compiled:
         turns = Turns(range(threads))
         rows[0, CONTEXT.index("launch")] = turns.address if threads > 1 else 0
         rows[0, CONTEXT.index("shares")] = threads
-        function(contexts.ctypes.data, *map(ctypes.addressof, tables), arena.ctypes.data)
+        start, pointers = arena.ctypes.data, map(ctypes.addressof, tables)
+        addresses = contexts.ctypes.data, *pointers, start, start + size, private
+        arguments = (ctypes.c_int64 * len(addresses))(*addresses)
+        function(ctypes.addressof(arguments))
         assert not rows[:, 0].any()
         made: dict[SSAValue, Array] = dict(zip(self.launch.res, outputs, strict=True))
         last = self.main.body.block.last_op

@@ -19,9 +19,19 @@ from tessella.runtime.specs import TensorSpec
 COUNT = 4096
 """Numbers in the input and the output of each segment."""
 
-_HEAD = (
-    'define void @"$NAME"(ptr %contexts, ptr %inputs, ptr %outputs, ptr %weights, ptr %arena) #0 {'
-)
+_HEAD = """
+define void @"$NAME"(ptr %arguments) #0 {
+  %inputs.at = getelementptr ptr, ptr %arguments, i64 1
+  %outputs.at = getelementptr ptr, ptr %arguments, i64 2
+  %arena.at = getelementptr ptr, ptr %arguments, i64 4
+  %contexts = load ptr, ptr %arguments
+  %inputs = load ptr, ptr %inputs.at
+  %outputs = load ptr, ptr %outputs.at
+  %arena = load ptr, ptr %arena.at
+  call void @inner(ptr %contexts, ptr %inputs, ptr %outputs, ptr %arena)
+  ret void
+}
+define internal void @inner(ptr %contexts, ptr %inputs, ptr %outputs, ptr %arena) #0 {"""
 _LAUNCH = """
 define internal void @launch(ptr %contexts, ptr %phase, ptr %args) #0 {
 entry:
@@ -149,7 +159,7 @@ def image(target: targets.Target, name: str, body: str) -> bytes:
 
 def _text(target: targets.Target, name: str, body: str) -> str:
     head = _HEAD.replace("$NAME", name)
-    return module_text(target, [head, *body.splitlines(), *_LAUNCH.splitlines()])
+    return module_text(target, [*head.splitlines(), *body.splitlines(), *_LAUNCH.splitlines()])
 
 
 def program(library: Library, *names: str, shared: bool = True, brief: bool = False) -> Program:

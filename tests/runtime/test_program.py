@@ -48,9 +48,10 @@ def test_a_view_of_a_constant_is_not_a_result() -> None:
     np.testing.assert_array_equal(second, np.arange(6).reshape(2, 3))
 
 
-def _copied(context: int, inputs: int, outputs: int, *rest: int) -> None:
+def _copied(arguments: int) -> None:
     """A segment that copies 24 bytes."""
-    source, target = (ctypes.c_void_p.from_address(p).value for p in (inputs, outputs))
+    _, *tables = (ctypes.c_int64 * 3).from_address(arguments)
+    source, target = (ctypes.c_void_p.from_address(p).value for p in tables)
     assert source is not None
     assert target is not None
     ctypes.memmove(target, source, 6 * 4)
@@ -142,8 +143,9 @@ def test_a_step_defines_a_size_that_later_steps_read(positive: str) -> None:
 
 
 def test_native_code_reads_a_size_that_a_step_defines(positive: str) -> None:
-    def write(contexts: int, inputs: int, outputs: int, *rest: int) -> None:
+    def write(arguments: int) -> None:
         """Store the values of the symbols into the last two elements of the result."""
+        contexts, _, outputs = (ctypes.c_int64 * 3).from_address(arguments)
 
         def pointer(address: int) -> int:
             return ctypes.c_int64.from_address(address).value

@@ -35,11 +35,9 @@ rt.segment @segment_0(%x: memref<8xf32>) outs(%y: memref<8xf32>) threads(%thread
 
 // CHECK:      ; segment_0
 // CHECK:      target triple = "aarch64-unknown-linux-gnu"
-// CHECK-NEXT: define void @"segment_0"(ptr noundef %contexts, ptr noundef %inputs, ptr noundef %outputs, ptr noundef %weights, ptr noundef align 64 %arena) #0 {
-// CHECK:        [[P:%.*]] = getelementptr inbounds i8, ptr %arena, i64 128
-// CHECK:        store ptr [[P]], ptr
-// CHECK:        store i64 64, ptr
-// CHECK:        call void @"segment_0.body"(ptr
+// CHECK-NEXT: define void @"segment_0"(ptr noundef %args) #0 {
+// CHECK:        %context = load ptr, ptr %args, align 8
+// CHECK:        call void @"segment_0.body"(ptr %args)
 // CHECK-NEXT:   br i1 %recorded, label %stamp, label %end
 // CHECK:        call void @stamp.end(ptr %context)
 // CHECK:        ret void
