@@ -122,9 +122,11 @@ class Workspace:
         self._older: dict[object, Any] = {}
         """Frames that were last used in the previous window."""
         self._recyclers: defaultdict[int, Recycler] = defaultdict(Recycler)
-        self._need = PeakRequest()
-        self._arena = aligned(0)
-        self._address = self._room = 0
+        self.need = PeakRequest()
+        """The requests for the arena."""
+        self.address = 0
+        """The address of the arena; 0 if there is none."""
+        self._arena, self._room = aligned(0), 0
         self._device_arenas = WeakValueDictionary[tuple[str, Fields], Memory]()
         """The arenas on devices, by device and fields. A frame that uses one keeps it alive."""
 
@@ -140,14 +142,14 @@ class Workspace:
 
         The address is valid until more bytes are requested or the workspace shrinks.
         """
-        if size > self._need.now:
-            if size > self._room or not self._address:
-                room = max(_grown(size, self._room), self._need.before)
+        if size > self.need.now:
+            if size > self._room or not self.address:
+                room = max(_grown(size, self._room), self.need.before)
                 self._free_arena()  # frees the old arena before the new one is allocated
                 self._arena, self._room = aligned(room), room
-                self._address = address(self._arena)
-            self._need.now = size
-        return self._address
+                self.address = address(self._arena)
+            self.need.now = size
+        return self.address
 
     def device_arena(self, name: str, fields: Fields, size: int) -> Memory:
         """Return an arena of at least ``size`` bytes on a device, for values at these fields.
@@ -166,7 +168,7 @@ class Workspace:
 
         Returns whether one of these windows used the workspace.
         """
-        most = self._need.end()
+        most = self.need.end()
         if self._room > _spacious(most):
             self._free_arena()
         self._older, self.frames = self.frames, {}
@@ -175,8 +177,8 @@ class Workspace:
         return most >= 0
 
     def _free_arena(self) -> None:
-        self._need.now = -1
-        self._address = self._room = 0
+        self.need.now = -1
+        self.address = self._room = 0
         self._arena = aligned(0)
 
 

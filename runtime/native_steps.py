@@ -6,7 +6,7 @@ import ctypes
 import functools
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
@@ -59,6 +59,17 @@ _Outputs = Sequence[tuple[int, int, Callable[[], Array]]]
 """Outputs of a segment: pointer index, value number, and a function that allocates the array."""
 
 
+class _Memory(NamedTuple):
+    """The memory that a segment needs for values of the symbols."""
+
+    new: _Outputs
+    """The outputs for which each call needs new arrays."""
+    held: _Outputs
+    """The outputs that all calls write to one array."""
+    arena: int
+    private: int
+
+
 class NativeCall:
     """A bound segment, with a context for each thread, and with arrays of pointers."""
 
@@ -81,8 +92,8 @@ class NativeCall:
         """The outputs for which each call needs new arrays."""
         self.held: list[tuple[int, Array]] = []
         """The arrays of the other outputs, by the number of the value."""
-        self._sized: dict[tuple[int, ...], tuple[_Outputs, _Outputs]] = {}
-        """The outputs that need new arrays, and the others, by the values of the symbols."""
+        self._sized: dict[tuple[int, ...], _Memory] = {}
+        """The memory by the values of the symbols."""
         self.contexts = address(contexts)
         self.status = ctypes.c_int64.from_buffer(contexts[_STATUS:])
         """The status of the first thread, which is that of a run. It is 0 before the run, as no
@@ -92,20 +103,19 @@ class NativeCall:
 
     def resize(self, step: Any, sized: Any, workspace: Workspace) -> None:
         """Change the step to values of the symbols, with the outputs' memory in the workspace."""
-        assert isinstance(step, NativeStep)
-        self.arguments[_PRIVATES] = self.arguments[_ARENA] + known(step.arena_bytes)
-        self.arguments[_STRIDE] = known(step.private_bytes)
-        found = self._sized.get(sized.sizes) or self._new_outputs(step, sized.sizes, workspace)
-        self.outputs, held = found
+        found = self._sized.get(sized.sizes) or self._new_memory(step, sized.sizes, workspace)
+        self.outputs, held, arena, private = found
+        self.arguments[_PRIVATES] = self.arguments[_ARENA] + arena
+        self.arguments[_STRIDE] = private
         self.held = []  # the memory of the arrays before may become that of the new ones
         for slot, i, make in held:
             array = make()
             self.pointers[slot] = address(array)
             self.held.append((i, array))
 
-    def _new_outputs(
+    def _new_memory(
         self, step: NativeStep, sizes: tuple[int, ...], workspace: Workspace
-    ) -> tuple[_Outputs, _Outputs]:
+    ) -> _Memory:
         if len(self._sized) >= MAX_SIZES:
             self._sized.clear()
         recycler = workspace.recycler
@@ -115,8 +125,10 @@ class NativeCall:
             for slot, (i, spec) in enumerate(pairs, len(step.inputs))
         ]
         new = [each for each in found if each[1] not in self.inner]
-        self._sized[sizes] = parts = new, [each for each in found if each[1] in self.inner]
-        return parts
+        held = [each for each in found if each[1] in self.inner]
+        memory = _Memory(new, held, known(step.arena_bytes), known(step.private_bytes))
+        self._sized[sizes] = memory
+        return memory
 
     def bind(self, segment: int, weights: int, arena: int, team: Team | None) -> None:
         """Bind the call to the segment at an address, to weights, to an arena, and to a team;

@@ -423,7 +423,8 @@ class _Frame:
         if (
             sized is self._sized
             and team is self._team
-            and workspace.arena(self._size) == self._arena
+            and self._size <= workspace.need.now
+            and self._arena == workspace.address
         ):
             return self._steps
         is_resized, threads = sized is not self._sized, 1 if team is None else team.threads
