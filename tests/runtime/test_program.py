@@ -19,6 +19,7 @@ from tessella.runtime.program import Program, Step
 from tessella.runtime.sharing import packed
 from tessella.runtime.specs import Constant, TensorSpec
 from tessella.runtime.symbols import DefinedSymbol, Dimension
+from tessella.runtime.trim_steps import TrimStep
 from tessella.support.errors import ExecutionError
 from tessella.support.sizes import Size, Symbol
 from tests.native import Array, Placed
@@ -197,3 +198,38 @@ def test_a_result_that_no_later_step_reads_defines_a_size(positive: str) -> None
         first, second = program.run([np.array([1, 0, 2])])
         first[:] = 0
         np.testing.assert_array_equal(second, [1, 2])
+
+
+def test_a_call_that_fails_drops_its_workspace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next call begins in new memory: steps may have left anything in the old one."""
+
+    def positive(x: Array) -> Array:
+        if (x < 0).any():
+            raise ExecutionError("negative")
+        return x
+
+    monkeypatch.setitem(host.KERNELS, "positive", positive)
+    program = Program(1, (HostStep("positive", "p", (0,), (1,), {}),), (1,), {}, [])
+    for x, left in [(1, 1), (-1, 0), (2, 1)]:
+        if left:
+            assert program.run([np.array(x)])[0] == x
+        else:
+            with pytest.raises(ExecutionError, match="negative"):
+                program.run([np.array(x)])
+        assert len(program.workspaces.free) == left
+
+
+def test_values_that_only_segments_read() -> None:
+    """A step in NumPy may return a view of what it reads, and callers modify results."""
+    first = NativeStep("write", 0, (), (0,), (THREES,))
+    second = NativeStep("write", 0, (0,), (1,), (THREES,))
+    view = HostStep("nn.reshape", "r", (0,), (2,), {"shape": (3, 2)})
+    cut = TrimStep("c", 0, 3, 2, TensorSpec((K.size, 3), np.dtype(np.float32)))
+    for steps, results, inner in [
+        ((first, second), (1,), {0}),
+        ((first, second), (0, 1), set[int]()),
+        ((first, second, view), (1, 2), set[int]()),
+        ((first, cut, second), (1,), {0, 2}),
+        ((first, cut, second), (1, 2), set[int]()),
+    ]:
+        assert Program(0, steps, results, {}, []).inner == inner
