@@ -50,7 +50,7 @@ class Executable(Generic[S]):
     sizes: Sequence[str] = ()
     """A text for each dynamic dimension: whether it is symbolic or a number in the program, and
     why."""
-    structure: object = None
+    structure: Any = None
     """How the frontend assembles the results; None if it does not."""
 
     @property

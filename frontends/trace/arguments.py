@@ -26,13 +26,13 @@ PlainTypes = tuple[tuple[int, DType], ...]
 """The rank and dtype of each argument, if all arguments are arrays."""
 
 
-def plain_types(args: Sequence[object]) -> PlainTypes | None:
+def plain_types(args: Sequence[Any]) -> PlainTypes | None:
     """Return the ranks and dtypes of arguments if all are NumPy arrays in native byte order,
     otherwise None."""
     for each in args:
         if type(each) is not np.ndarray or not each.dtype.isnative:
             return None
-    return tuple([(each.ndim, each.dtype) for each in cast("Sequence[Array]", args)])
+    return tuple([(each.ndim, each.dtype) for each in args])
 
 
 class Spec:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from types import MethodType
-from typing import Any, Generic, Literal, ParamSpec, TypeVar, Unpack, cast, overload
+from typing import Any, Generic, Literal, ParamSpec, TypeVar, Unpack, overload
 
 import numpy as np
 
@@ -48,7 +48,7 @@ class TracedModel(FunctionModel):
         ready = [a if a.flags.carray else np.require(a, requirements=["C", "A"]) for a in arrays]
         shapes = tuple([a.shape for a in ready])
         executable = self._serving(shapes, ready)
-        interface = cast(CallInterface, executable.structure)
+        interface: CallInterface = executable.structure
         if interface.numbers:
             numbers.check(interface.numbers, [info.name for info in self.inputs], ready)
         results = map(public, executable.run(ready, self.threads))
@@ -83,7 +83,7 @@ class Jitted(CompiledOnDemand[TracedModel], Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Return the function's result, computed by the compiled program."""
         plain = None if kwargs else plain_types(args)
-        kind, arrays = self._kinds.get(plain), cast(Sequence[Array], args)
+        kind, arrays = self._kinds.get(plain), args
         if kind is None:
             call = self._parameters.call(args, kwargs)
             if call.is_inlined:
@@ -93,7 +93,7 @@ class Jitted(CompiledOnDemand[TracedModel], Generic[P, R]):
             if plain is not None:
                 remembered(self._kinds, plain, MAX_KNOWN, lambda: kind)
         model = self._programs.get(kind, functools.partial(self._model, args, kwargs))
-        return cast(R, model.call(arrays))
+        return model.call(arrays)  # pyright: ignore[reportArgumentType]
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Trace the function for arguments, without running the program.
