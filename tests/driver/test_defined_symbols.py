@@ -18,6 +18,7 @@ from tessella.driver.model.model import Model
 from tessella.driver.stages.stage_file import load_stage
 from tessella.runtime.native_steps import NativeStep
 from tessella.support.errors import ExecutionError
+from tests.native import calls
 
 Array = npt.NDArray[Any]
 
@@ -186,3 +187,14 @@ def test_calls_write_inner_values_to_the_same_memory(tmp_path: Path) -> None:
     with pytest.raises(ExecutionError, match=r"a count is out of range(.|\n)*node"):
         check(2049)
     np.testing.assert_array_equal(*check(3))
+
+
+def test_a_call_of_a_small_program_takes_few_python_calls(tmp_path: Path) -> None:
+    (tmp_path / "inner.nn").write_text(INNER)
+    model = tessella.compile(tmp_path / "inner.nn", threads=1)
+    feeds = [{"input0": np.zeros((4096, 4), np.float32), "input1": np.array(k)} for k in (5, 9)]
+    for each in feeds * 2:
+        model.run(None, each)
+    # the sizes of the call before, then others
+    assert calls(lambda: model.run(None, feeds[1])) <= 17
+    assert calls(lambda: model.run(None, feeds[0])) <= 21

@@ -234,4 +234,4 @@ def test_the_overhead_of_a_count() -> None:
     ):
         model = tessella.compile(proto, threads=1)
         model(*arrays)
-        assert calls(lambda model=model, arrays=arrays: model(*arrays)) < own + 30
+        assert calls(lambda model=model, arrays=arrays: model(*arrays)) < own + 12
