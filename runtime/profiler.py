@@ -144,10 +144,8 @@ class _Watched:
 def _call_of(step: Step) -> CallEvent | None:
     """Return the description of a step that writes no events itself; None for other steps."""
     match step:
-        case HostStep():
+        case HostStep() | TrimStep():
             return CallEvent(step.kernel, "numpy", (step.node,))
-        case TrimStep():
-            return CallEvent("nn.trim", "numpy", (step.node,))
         case CopyStep() if not step.once:
             return CallEvent(step.name, "copy")
         case DeviceStep():

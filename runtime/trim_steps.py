@@ -24,6 +24,11 @@ class TrimStep:
     """The spec of the result."""
 
     @property
+    def kernel(self) -> str:
+        """The name of the step's kernel in profiles and errors."""
+        return "nn.trim"
+
+    @property
     def inputs(self) -> tuple[int, ...]:
         """The values that the step reads."""
         return self.x, self.count

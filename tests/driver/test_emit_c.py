@@ -280,6 +280,8 @@ def undefined(path: Path) -> set[str]:
 def test_a_model_that_needs_numpy_is_refused() -> None:
     with pytest.raises(OptionError, match="cumsum"):
         ship_c("m", open_source(mixed()), make_options(), {"x": (3, 5)})
+    with pytest.raises(OptionError, match=r"nn\.trim"):
+        ship_c("m", open_source(one("NonZero", {"x": [4]})), make_options(), {"x": (4,)})
 
 
 def test_contexts_begin_as_those_of_the_pool() -> None:
