@@ -17,6 +17,7 @@ from tessella.dialects.nn import (
     elementwise,
     finding,
     fused,
+    grouped,
     indexing,
     linear,
     movement,
@@ -35,6 +36,7 @@ from tessella.dialects.nn.detection import *
 from tessella.dialects.nn.elementwise import *
 from tessella.dialects.nn.finding import *
 from tessella.dialects.nn.fused import *
+from tessella.dialects.nn.grouped import *
 from tessella.dialects.nn.indexing import *
 from tessella.dialects.nn.linear import *
 from tessella.dialects.nn.movement import *
@@ -54,6 +56,7 @@ FAMILIES = (
     elementwise,
     finding,
     fused,
+    grouped,
     indexing,
     linear,
     movement,
