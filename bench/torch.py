@@ -3,9 +3,9 @@
     python -m bench.torch [NAME ...] --threads 1 --repeat 10 --json results.json
 
 For each network: the median of a forward call, in turns, with Inductor's weights frozen; the time
-to the first answer and to that for a second batch size, each in a process of its own without
-caches; and for some, the median of a step of training. Names are those of
-``tests.fixtures.networks``, or the beginning of some.
+to the first answer, in a process of its own without caches; the first call at a second batch size,
+in first calls, in another process whose batch is a dynamic dimension; and for some, the median of a
+step of training. Names are those of ``tests.fixtures.networks``, or the beginning of some.
 """
 
 from __future__ import annotations
@@ -41,6 +41,10 @@ GOAL_EACH, GOAL_MEAN, GOAL_COLD, GOAL_TRAINED = 0.9, 1.1, 1 / 3, 0.9
 """Speed relative to the faster peer, for each network and in the geometric mean; the time to the
 first answer relative to Inductor's; the speed of a training step relative to eager, in the mean."""
 
+ONE, DYNAMIC = (1,), (2, 3)
+"""The batch sizes of the first answer, and those of calls whose batch is a dynamic dimension:
+PyTorch has graphs of their own for 0 and 1."""
+
 WITHOUT_CACHES = {"TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1", "TESSELLA_CACHE": "off"}
 
 
@@ -53,8 +57,9 @@ class Row:
     """Median of a forward call by peer."""
     cold_s: dict[str, float] = field(default_factory=dict[str, float])
     """The time to the first answer, without that of imports."""
-    second_s: dict[str, float] = field(default_factory=dict[str, float])
-    """The first call with another batch size, which is symbolic."""
+    second: dict[str, float] = field(default_factory=dict[str, float])
+    """The time of the first call at a second batch size over that of the first call. The batch is a
+    dynamic dimension, so nothing should be compiled."""
     step_ms: dict[str, float] = field(default_factory=dict[str, float])
     """Median of a step of training."""
     failures: dict[str, str] = field(default_factory=dict[str, str])
@@ -89,11 +94,24 @@ def _network(name: str, batch: int = 1) -> tuple[Any, tuple[Any, ...]]:
     first one, if the network names none."""
     how = import_module("tests.fixtures.networks").NETWORKS[name]
     arguments: list[Any] = []
-    for argument, x in zip(how.inputs, how.example(), strict=True):
-        names = (how.open or {}).get(argument, {0: "batch"})
-        times = [batch if names.get(d) == "batch" else 1 for d in range(x.dim())]
-        arguments.append(x.repeat(*times))
+    for x, dims in zip(how.example(), _batch_dims(how), strict=True):
+        arguments.append(x.repeat(*(batch if d in dims else 1 for d in range(x.dim()))))
     return how.network(), tuple(arguments)
+
+
+def _batch_dims(how: Any) -> list[list[int]]:
+    """Return the dimensions of each argument that are the batch."""
+    names = ((how.open or {}).get(argument, {0: "batch"}) for argument in how.inputs)
+    return [[d for d, name in each.items() if name == "batch"] for each in names]
+
+
+def _mark_batch(name: str, arguments: Sequence[Any]) -> None:
+    """Make the batch a dynamic dimension of arguments."""
+    mark = import_module("torch._dynamo").maybe_mark_dynamic
+    how = import_module("tests.fixtures.networks").NETWORKS[name]
+    for x, dims in zip(arguments, _batch_dims(how), strict=True):
+        for d in dims:
+            mark(x, d)
 
 
 def _compiled(peer: str, network: Any) -> Any:
@@ -140,29 +158,32 @@ def _step(peer: str, name: str) -> Callable[[], object]:
     return call
 
 
-def cold(peer: str, name: str) -> tuple[float, float]:
-    """Return the seconds to the first answer, and to that for a second batch size."""
+def cold(peer: str, name: str, batches: Sequence[int]) -> list[float]:
+    """Return the seconds of the first call at each batch size. If there are several, the batch is a
+    dynamic dimension."""
     torch: Any = import_module("torch")
     seconds: list[float] = []
-    network, first = _network(name)
-    _, second = _network(name, 2)
+    network, _ = _network(name)
     with torch.no_grad():
         run = _compiled(peer, network.eval())
-        for arguments in (first, second):
+        for batch in batches:
+            _, arguments = _network(name, batch)
+            if len(batches) > 1:
+                _mark_batch(name, arguments)
             start = perf_counter()
             run(*arguments)
             seconds.append(perf_counter() - start)
-    return seconds[0], seconds[1]
+    return seconds
 
 
-def _in_a_process(peer: str, name: str, threads: int) -> tuple[float, float]:
+def _in_a_process(peer: str, name: str, threads: int, batches: Sequence[int]) -> list[float]:
     command = [sys.executable, "-m", "bench.torch", name, "--cold", peer, "--threads", str(threads)]
+    command += ["--batches", *map(str, batches)]
     environment = {**os.environ, **WITHOUT_CACHES}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(done.stderr.strip().rpartition("\n")[2])
-    first, second = json.loads(done.stdout.strip().rpartition("\n")[2])
-    return first, second
+    return json.loads(done.stdout.strip().rpartition("\n")[2])
 
 
 # ** measuring **
@@ -184,7 +205,9 @@ def measure(name: str, peers: Sequence[str], threads: int, repeat: int) -> Row:
         times |= {peer: timings[peer].median * 1e3 for peer in calls}
     for peer in peers:
         if peer not in row.failures and peer != EAGER:
-            row.cold_s[peer], row.second_s[peer] = _in_a_process(peer, name, threads)
+            [row.cold_s[peer]] = _in_a_process(peer, name, threads, ONE)
+            first, second = _in_a_process(peer, name, threads, DYNAMIC)
+            row.second[peer] = second / first
     return row
 
 
@@ -199,7 +222,7 @@ def _line(row: Row) -> str:
     failures = "".join(f"\n    {peer} failed: {text}" for peer, text in row.failures.items())
     return (
         f"  {row.name:20}{shown(row.ms, 2)}{ratio:>7} |{shown(row.cold_s, 1)[:20]} |"
-        f"{shown(row.second_s, 1)[:20]} |{shown(row.step_ms, 1)}{failures}"
+        f"{shown(row.second, 3)[:20]} |{shown(row.step_ms, 1)}{failures}"
     )
 
 
@@ -217,6 +240,9 @@ def _summary(rows: Sequence[Row]) -> str:
         lines.append(
             f"first answer: {geometric_mean(colds):.2f} of Inductor's time, goal {GOAL_COLD:.2f}"
         )
+    seconds = [row.second[OURS] for row in rows if OURS in row.second]
+    if seconds:
+        lines.append(f"second batch size: at most {max(seconds):.3f} of the first call's time")
     steps = [row.trained for row in rows if row.trained is not None]
     if steps:
         lines.append(
@@ -236,6 +262,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_repeat(10, "timed calls")
     parser.add_peers(PEERS)
     parser.add_argument("--cold", choices=PEERS, help="time the first calls in this process")
+    parser.add_argument(
+        "--batches", type=int, nargs="+", default=ONE, help="the batch sizes of these calls"
+    )
     return parser.parse(arguments)
 
 
@@ -247,12 +276,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     torch: Any = import_module("torch")
     torch.set_num_threads(options.threads)
     if options.cold:
-        print(json.dumps(cold(options.cold, options.names[0])))
+        print(json.dumps(cold(options.cold, options.names[0], options.batches)))
         return 0
     where = show_machine()
     print(f"torch: {torch.__version__}; threads: {options.threads}; peers: {', '.join(PEERS)}")
     print(f"  {'':20}{'forward, ms':>30}{'ratio':>7} |{'first answer, s':>20} |", end="")
-    print(f"{'second batch, s':>20} |{'training step, ms':>30}")
+    print(f"{'second / first call':>20} |{'training step, ms':>30}")
     rows: list[Row] = []
     for name in options.names:
         rows.append(measure(name, options.peers, options.threads, options.repeat))

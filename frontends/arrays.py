@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella.runtime.sparse import check_dense
+from tessella.runtime.tensors import as_numpy
 
 
 def as_array(value: Any) -> npt.NDArray[Any] | None:
@@ -18,6 +19,7 @@ def as_array(value: Any) -> npt.NDArray[Any] | None:
     if isinstance(value, bool | float | complex | np.generic):
         return np.asarray(value)
     check_dense(value)
+    value = as_numpy(value)
     if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
         return np.asarray(value)
     return np.from_dlpack(value) if hasattr(value, "__dlpack__") else None

@@ -155,6 +155,18 @@ def _matmul(a: Applied) -> Sequence[Value]:
     return [a.gradient @ _transposed(right), _transposed(left) @ a.gradient]
 
 
+def _grouped_matmul(a: Applied) -> Sequence[Value | None]:
+    x, w, ends = a.operands
+    of_x = a.gradient.op(nn.GroupedMatmulOp, _transposed(w), ends)
+    return [of_x, x.op(nn.GroupedOuterOp, a.gradient, ends), None]
+
+
+def _grouped_outer(a: Applied) -> Sequence[Value | None]:
+    left, right, ends = a.operands
+    of_left = right.op(nn.GroupedMatmulOp, _transposed(a.gradient), ends)
+    return [of_left, left.op(nn.GroupedMatmulOp, a.gradient, ends), None]
+
+
 def _convolution(a: Applied) -> Sequence[Value | None]:
     x, w, *biases = a.operands
     if a.needed[1] and not has_kernel_gradient(w):
@@ -310,6 +322,8 @@ RULES: Mapping[type[nn.NnOp], Rule] = {
     ],
     # sums of products
     nn.MatmulOp: _matmul,
+    nn.GroupedMatmulOp: _grouped_matmul,
+    nn.GroupedOuterOp: _grouped_outer,
     nn.ConvOp: _convolution,
     nn.ConvTransposeOp: _convolution,
     # reductions

@@ -34,7 +34,7 @@ def of_resized(op: nn.NnOp, shape: Sequence[Size], gradient: Value) -> Value:
     settings, sizes = op.settings, known_all(shape)
     axes = resized_axes(sizes, settings["sizes"], settings["scales"])
     for axis in reversed(axes):  # those that shrink most come first
-        gradient = _collected(gradient, axis, _weights(settings, sizes[axis], axis))
+        gradient = collected(gradient, axis, _weights(settings, sizes[axis], axis))
     return gradient
 
 
@@ -52,7 +52,7 @@ def _weights(settings: Mapping[str, Any], old: int, axis: int) -> Array:
     return found
 
 
-def _collected(gradient: Value, axis: int, weights: Array) -> Value:
+def collected(gradient: Value, axis: int, weights: Array) -> Value:
     """Emit the product of a gradient, along an axis, and the matrix weights[new, old]."""
     before, after = gradient.shape[:axis], gradient.shape[axis + 1 :]
     new, old = weights.shape

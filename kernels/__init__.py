@@ -10,6 +10,7 @@ from tessella.support import plugins
 FAMILIES = (
     "elementwise",
     "linear",
+    "grouped",
     "winograd",
     "transposed",
     "attention",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from xdsl.dialects import arith, math, vector
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tessella.dialects.arith import CASTS, SelectOp, element_of
 from tessella.dialects.nn.core import tensor_type
@@ -42,6 +42,8 @@ class Combine:
     blocks: SummedProduct | None
     """The product that partial sums add up, before they are scaled; None if nothing scales partial
     sums."""
+    counted: SSAValue
+    """The value of the body that is accumulated at a point."""
 
     @cached_property
     def element(self) -> Attribute:
@@ -144,7 +146,7 @@ class Combine:
 
     @cached_property
     def _product(self) -> arith.MulfOp | None:
-        return self.op.summed_product
+        return self.op.product_of(self.counted)
 
     @cached_property
     def _number(self) -> arith.MaxnumfOp | None:
@@ -209,14 +211,28 @@ class Combine:
         A sum of products becomes a multiply-add, and a maximum that ignores NaN one comparison with
         a select; other aggregations add the body's value.
         """
-        block, place = self.op.combine.block, (point.indices, row, u, point.tail_of(u))
+        place, last = (point.indices, row, u, point.tail_of(u)), self._product or self._number
+        left_out = self._beyond if last is None else {*self._beyond, last}
+        block = self.op.combine.block
+        known: dict[SSAValue, Val] = dict(zip(block.args, args, strict=True))
+        values = self.bodies.values(block, known, *place, left_out)
+        if last is None:
+            new = self.e.spread(values[self.counted])
+            return accumulate(self.e, self.op.aggregation.data, old, new)
+        operands = [values[each] for each in last.operands]
         if self._product is not None:
-            return self._fma(self.bodies.operands(self._product, block, args, *place), old)
-        if self._number is not None:
-            x, _ = self.bodies.operands(self._number, block, args, *place)
-            return greater(self.e, self.e.spread(x), old)
-        value = self.bodies.run(block, args, *place)
-        return accumulate(self.e, self.op.aggregation.data, old, self.e.spread(value))
+            return self._fma(operands, old)
+        return greater(self.e, self.e.spread(operands[0]), old)
+
+    @cached_property
+    def _beyond(self) -> frozenset[Operation]:
+        """The ops that choose the value that is accumulated, whose choice is known."""
+        found, value = set[Operation](), yielded(self.op.combine.block)
+        while value is not self.counted:
+            assert isinstance(value.owner, Operation)
+            found.add(value.owner)
+            _, value, _ = value.owner.operands
+        return frozenset(found)
 
     def _widened(self, x: Val) -> Val:
         """Widen an operand of a product to the accumulator's element, once for each load."""

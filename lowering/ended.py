@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 
 from tessella.dialects.tile import ContractOp
 from tessella.dialects.tile.flat import Flat
-from tessella.dialects.tile.limits import Limit, limits
+from tessella.dialects.tile.limits import Limit, limits, within_limits
 from tessella.dialects.tile.schedule_attributes import Schedule
 from tessella.lowering.aggregate import accumulate, horizontal
 from tessella.lowering.body import Bodies
@@ -37,6 +37,22 @@ class Ended:
     @cached_property
     def _limits(self) -> Mapping[str, Sequence[Limit]]:
         return {name: each for name, each in limits(self.op).items() if name in self.flat.ranges}
+
+    @cached_property
+    def value(self) -> SSAValue:
+        """The value of the body that is accumulated up to the ends: without comparisons with limits
+        at which the loops of all rows and lanes end."""
+        tile = {self.s.rows, self.s.vector}
+
+        def is_end(name: str, limit: Limit) -> bool:
+            in_loop = name in self._limits and self.s.group(name) == 1 and name != self.s.vector
+            return in_loop and not (limit.indices & tile or self._runs_by_rows(name))
+
+        return within_limits(self.op, is_end)
+
+    def _runs_by_rows(self, name: str) -> bool:
+        """Return whether the loop over an index has bounds of its own for each set of rows."""
+        return any(c.form.coefficient(name) for c in self.loads.plan.constraints.rows)
 
     def at(self, point: Point) -> Point:
         """Return the point with the computed ends of its reduced indices in ``stops``."""

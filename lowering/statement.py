@@ -97,11 +97,11 @@ class Statement:
         bodies = Bodies(emitter, schedule, buffers, code)
         loads = Loads(emitter, flat, schedule, self.plan, self.buffers, bodies)
         self.panels = Panels(emitter, flat, schedule, self.plan, self.buffers)
+        self.ended = Ended(emitter, op, flat, schedule, bodies, loads)
         self.combine = Combine(
             *(emitter, op, schedule, self.plan, bodies, loads, self.panels, tuple(ahead)),
-            block_sums(op, flat, schedule),
+            *(block_sums(op, flat, schedule), self.ended.value),
         )
-        self.ended = Ended(emitter, op, flat, schedule, bodies, loads)
         self.stores = Stores(emitter, op, schedule, self.plan, self.buffers, bodies, loads)
         self.writes = (
             Writes(emitter, op, flat, schedule, bodies, loads, self.stores, step.share)

@@ -29,6 +29,7 @@ from tessella.runtime.program import Program
 from tessella.runtime.rest import Runner
 from tessella.runtime.signature import ValueInfo, fits
 from tessella.runtime.sparse import check_dense
+from tessella.runtime.tensors import as_numpy
 from tessella.runtime.values import as_public
 from tessella.support.errors import InputError
 from tessella.support.memory import give_back
@@ -152,8 +153,8 @@ def _asarray(value: npt.ArrayLike, name: str, expected: str | None = None) -> Ar
     if not isinstance(value, np.ndarray):
         check_dense(value, f"input {name!r}")
     try:
-        return as_own(np.asarray(value))
-    except (ValueError, TypeError) as error:
+        return as_own(np.asarray(as_numpy(value)))
+    except (ValueError, TypeError, RuntimeError) as error:  # PyTorch raises any of them
         raise InputError(f"input {name!r} is not an array: {error}", expected=expected) from error
 
 

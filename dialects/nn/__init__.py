@@ -18,6 +18,7 @@ from tessella.dialects.nn import (
     elementwise,
     finding,
     fused,
+    grouped,
     indexing,
     linear,
     movement,
@@ -37,6 +38,7 @@ from tessella.dialects.nn.drawing import *
 from tessella.dialects.nn.elementwise import *
 from tessella.dialects.nn.finding import *
 from tessella.dialects.nn.fused import *
+from tessella.dialects.nn.grouped import *
 from tessella.dialects.nn.indexing import *
 from tessella.dialects.nn.linear import *
 from tessella.dialects.nn.movement import *
@@ -57,6 +59,7 @@ FAMILIES = (
     elementwise,
     finding,
     fused,
+    grouped,
     indexing,
     linear,
     movement,

@@ -191,7 +191,12 @@ class ContractionOp(IRDLOperation):
     def summed_product(self) -> arith.MulfOp | None:
         """The float multiplication at the end of the body, if the statement sums its results with
         fused multiply-adds; otherwise None."""
-        last = yielded(self.combine.block).owner
+        return self.product_of(yielded(self.combine.block))
+
+    def product_of(self, value: SSAValue) -> arith.MulfOp | None:
+        """Return the float multiplication that computes a value of the body and nothing else, if
+        the statement sums values; otherwise None."""
+        last = value.owner
         if self.accumulates != "+" or not isinstance(last, arith.MulfOp):
             return None
         return last if last.result.has_one_use() else None

@@ -11,12 +11,13 @@
 
 A zero does not change a sum, so the loop over `k` ends at `%n[i]`, and the range of the index is an
 upper bound. The limit is inferred from the body, which keeps its comparison: a loop may run beyond
-the limit, in whole vectors, but need not.
+the limit, in whole vectors, but need not. A loop that ends exactly at the limit omits the
+comparison.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType
@@ -80,6 +81,24 @@ def limits(op: ContractOp) -> Mapping[str, Sequence[Limit]]:
     return found
 
 
+def within_limits(op: ContractOp, is_end: Callable[[str, Limit], bool]) -> SSAValue:
+    """Return the value that the body of a statement yields at points below the limits that
+    ``is_end`` accepts, by the name of the index: loops end there, so that the body's comparisons
+    with them are true."""
+    value, found = yielded(op.combine.block), limits(op)
+    ends = {
+        (name, x.value, x.more) for name, each in found.items() for x in each if is_end(name, x)
+    }
+    while ends and (parts := operands_of(value, "arith.select")) is not None:
+        condition, chosen, other = parts
+        bounds = _upper(_compared(condition))
+        known = ((index_of(index), bound, _BELOW[kind]) for index, kind, bound in bounds)
+        if not _is_neutral(op.accumulates, other) or ends.isdisjoint(known):
+            break
+        value = chosen
+    return value
+
+
 def would_end(op: ContractOp, operand: int, indices: Collection[str]) -> bool:
     """Return whether a reduction has a limit after the elementwise statement that computes its
     operand ``operand`` is inlined: that statement compares one of ``indices``."""
@@ -104,7 +123,12 @@ def usual(op: ContractOp) -> Mapping[str, int]:
 def _bounds(kind: str, value: SSAValue) -> Iterator[Comparison]:
     """Yield the comparisons `slt` and `sle` that are true at all points at which a value is not
     neutral in the aggregation ``kind``."""
-    for a, predicate, b in _comparisons(kind, value):
+    return _upper(_comparisons(kind, value))
+
+
+def _upper(comparisons: Iterable[Comparison]) -> Iterator[Comparison]:
+    """Yield the comparisons `slt` and `sle` among these, in which the greater side may be first."""
+    for a, predicate, b in comparisons:
         for x, each, y in ((a, predicate, b), (b, _SWAPPED.get(predicate, ""), a)):
             if each in _BELOW:
                 yield x, each, y

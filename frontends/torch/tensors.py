@@ -9,6 +9,7 @@ import numpy as np
 from tessella.frontends.emitter import Array, DType
 from tessella.frontends.torch.library import library
 from tessella.runtime.elements import DTYPES, dtype_named, element_of, tagged
+from tessella.runtime.tensors import as_numpy
 from tessella.support.errors import ShapeError
 
 _BF16 = DTYPES["bf16"]
@@ -30,9 +31,8 @@ def dtype_of(dtype: Any) -> DType:
 def array_of(tensor: Any) -> Array:
     """Return a tensor in the CPU's memory as an array; rows that are not contiguous are copied."""
     plain = tensor.contiguous() if not tensor.is_contiguous() else tensor
-    if plain.dtype is library().bfloat16:
-        return plain.detach().view(library().int16).numpy().view(_BF16)
-    return plain.numpy(force=True)
+    found = as_numpy(plain.detach())
+    return found if isinstance(found, np.ndarray) else found.numpy(force=True)
 
 
 def tensor_of(array: Array) -> Any:

@@ -406,6 +406,8 @@ class CostModel:
                 continue
             loads = self._operand_loads(s, o, a, rows, vectors)
             total, by_row = total + loads, by_row + loads * o.by_row
+        if not self.is_map:
+            total += sum(x.loads(rows, vectors) for x in self.plan(s).extracts)
         repeated = 1.0 - self._distinct(s, rows)
         return (total - by_row * repeated) / self.target.load_ports
 

@@ -114,6 +114,15 @@ class ExtractPlan:
     access: Access
     by_row: bool = False
     """True if each row of the register tile computes its lanes' positions."""
+    is_shared: bool = False
+    """True if all rows read the same elements."""
+
+    def loads(self, rows: int, vectors: int) -> int:
+        """Return the loads of a register tile, unless each lane has a load of its own."""
+        if self.access not in (Access.CONTIGUOUS, Access.BROADCAST):
+            return 0
+        each = vectors if self.access is Access.CONTIGUOUS else 1
+        return each if self.is_shared else each * rows
 
 
 @dataclass(frozen=True)
@@ -162,8 +171,9 @@ class AccessPlan(Generic[S_co]):
 
     @cached_property
     def shared(self) -> int:
-        """The number of inputs whose vectors all rows share."""
-        return sum(o.is_shared for o in self.read)
+        """The number of inputs and extracts whose vectors all rows share."""
+        extracts = (x for x in self.extracts if x.access is Access.CONTIGUOUS)
+        return sum(x.is_shared for x in (*self.read, *extracts))
 
     @property
     def result(self) -> OperandPlan[S_co]:
@@ -398,13 +408,21 @@ def _extracts(op: ContractOp, flat: Flat, vector: str, rows: str | None) -> Iter
                 access = Access.GATHER if apart else _extract(inner, varying)
                 computed = access is Access.GATHER and alike
                 access = Access.COMPUTED if computed else access
-                yield ExtractPlan(access, by_row=not places.isdisjoint(by_row))
+                shared = by_row.isdisjoint(inner.coordinates)
+                yield ExtractPlan(access, not places.isdisjoint(by_row), shared)
             elif isinstance(inner, YieldOp):
                 yield ExtractPlan(Access.GATHER if places else Access.BROADCAST)
 
 
 def _coordinates(op: Operation) -> Sequence[SSAValue]:
     return op.coordinates if isinstance(op, ExtractOp | YieldOp) else ()
+
+
+def extracts_along(op: ContractOp, flat: Flat, index: str) -> set[ExtractOp]:
+    """Return the `tile.extract` ops that read different elements for the values of an index."""
+    found = [x for x in op.combine.walk() if isinstance(x, ExtractOp)]
+    varying = _varying(op, flat, index) if found else set[SSAValue]()
+    return {x for x in found if not varying.isdisjoint(x.coordinates)}
 
 
 def _varying(op: ContractOp, flat: Flat, index: str) -> set[SSAValue]:

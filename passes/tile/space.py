@@ -26,7 +26,7 @@ from tessella.passes.tile.cycles import copy_cycles
 from tessella.passes.tile.dots import dots, widened
 from tessella.passes.tile.model import CostModel
 from tessella.passes.tile.packing import argument_of
-from tessella.passes.tile.plan import multiplies_rows, plan_accesses
+from tessella.passes.tile.plan import extracts_along, multiplies_rows, plan_accesses
 from tessella.passes.tile.problem import Problem
 from tessella.passes.tile.vectors import (
     interleaved_rows,
@@ -574,6 +574,11 @@ def loop_order(
     if any(a.lane_stride(vector) and a.stride(rows) for a in inputs):
         return outward
     panels = [a for a in inputs if a.lane_stride(vector)]
-    first = [n for n in others if any(a.stride(n) for a in panels)]
+    extracts = extracts_along(op, flat, vector)
+    first = [
+        n
+        for n in others
+        if any(a.stride(n) for a in panels) or not extracts.isdisjoint(extracts_along(op, flat, n))
+    ]
     rest = [n for n in others if n not in first]
     return (*first, vector, *rest, rows)

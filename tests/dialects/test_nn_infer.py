@@ -54,6 +54,11 @@ def floats(*shapes: Shape) -> list[SSAValue]:
     return operands(*((f32, shape) for shape in shapes))
 
 
+def grouped(*factors: Shape) -> list[SSAValue]:
+    """Operands of a product of two groups of rows."""
+    return operands(*((f32, shape) for shape in factors), (i64, (2,)))
+
+
 PACKED: dict[str, Any] = {"bits": 4, "table": ()}
 
 
@@ -128,6 +133,10 @@ MALFORMED: list[tuple[str, type[NnOp], list[SSAValue], dict[str, Any]]] = [
     ("an element type", nn.CastOp, floats((2,)), {"to": TensorType(f32, [2])}),
     ("inner sizes differ", nn.MatmulOp, floats((2, 3), (2, 3)), {"transpose_b": False}),
     ("takes matrices", nn.MatmulOp, floats((3,), (3, 2)), {"transpose_b": False}),
+    ("inner sizes differ", nn.GroupedMatmulOp, grouped((5, 3), (2, 4, 6)), {}),
+    ("numbers of matrices and groups", nn.GroupedMatmulOp, grouped((5, 3), (3, 3, 6)), {}),
+    ("ends of one group or more", nn.GroupedMatmulOp, grouped((5, 3), (3, 6)), {}),
+    ("numbers of rows differ", nn.GroupedOuterOp, grouped((5, 3), (4, 6)), {}),
     ("do not broadcast", nn.MatmulOp, floats((2, 1, 1), (3, 1, 1)), {"transpose_b": False}),
     ("sizes differ", nn.FcOp, floats((2, 3), (3, 4), (3,)), {"transpose_w": False}),
     ("takes x", nn.FcOp, floats((), (3, 4), (3,)), {"transpose_w": False}),

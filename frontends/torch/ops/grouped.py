@@ -3,41 +3,20 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from tessella.dialects import nn
-from tessella.frontends.emitter import DType, Emitter, Value, product, where
-from tessella.frontends.torch.ops.creation import filled, positions
+from tessella.frontends.emitter import DType, Emitter, Value, product
 from tessella.frontends.torch.registry import aten, refuse
-from tessella.support.sizes import Size
-
-
-def _groups(ends: Value, count: Size) -> tuple[Value, Value]:
-    """Emit the group of each row, and whether it has one: rows after the last group are counted
-    as its rows."""
-    rows = positions(ends.emitter, count).reshape((count, 1))
-    ended = (ends.cast(np.int64).reshape((1, *ends.shape)) <= rows).cast(np.int64).sum([1])
-    last = ends.shape[0] - 1
-    return ended.op(nn.MinOp, ended.like(last)), ended <= last
 
 
 def _of_rows(x: Value, weights: Value, ends: Value) -> Value:
     """Emit the product of each row of x[S, K] with the matrix of its group, weights[E, K, N]; 0 for
     rows after the last group."""
-    count, inner = x.shape
-    group, has_group = _groups(ends, count)
-    found = product(x.reshape((count, 1, inner)), weights.gather(group, 0))
-    return where(has_group.reshape((count, 1)), found.reshape((count, weights.shape[2])), 0)
+    return x.op(nn.GroupedMatmulOp, weights, ends)
 
 
 def _of_columns(a: Value, b: Value, ends: Value) -> Value:
     """Emit the product of the columns of a[M, S] and the rows of b[S, N] of each group."""
-    (rows, count), columns = a.shape, b.shape[1]
-    group, has_group = _groups(ends, count)
-    given = where(has_group.reshape((count, 1)), a.transpose([1, 0]), 0)
-    parts = given.reshape((count, rows, 1)) * b.reshape((count, 1, columns))
-    zeros = filled(a.emitter, 0, (ends.shape[0], rows, columns), a.dtype)
-    return zeros.scatter(group, parts, "add")
+    return _transposed(a).op(nn.GroupedOuterOp, b, ends)
 
 
 def _transposed(x: Value) -> Value:

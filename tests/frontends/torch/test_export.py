@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 import torch
@@ -36,6 +37,31 @@ def test_open_dimensions_are_symbolic_within_their_constraints() -> None:
         same(model(x), module(x))
     with pytest.raises(tessella.InputError, match="out of its bounds"):
         model(torch.randn(10, 4))
+
+
+def test_bf16_tensors_are_inputs_of_any_layout() -> None:
+    module, x = linear().bfloat16(), torch.randn(4, 3).bfloat16()
+    model = tessella.compile(export(module, (x.T,)))
+    wanted = module(x.T).detach().float().numpy()
+    for given in (x.T, x.T.contiguous(), x.T.contiguous().view(torch.int16).numpy()):
+        if isinstance(given, np.ndarray):
+            given = given.view(ml_dtypes.bfloat16)
+        y = model(given)
+        assert y.dtype == ml_dtypes.bfloat16
+        np.testing.assert_allclose(y.astype(np.float32), wanted, rtol=0.02, atol=0.02)
+
+
+def test_bf16_tensors_are_operands() -> None:
+    x = torch.randn(3, 5).bfloat16()
+    found = np.asarray(tessella.ops.mul(x, x)).astype(np.float32)
+    np.testing.assert_allclose(found, (x * x).float().numpy(), rtol=0.01)
+
+
+def test_a_tensor_that_needs_a_gradient_is_refused() -> None:
+    for x in (torch.randn(3, 4), torch.randn(3, 4).bfloat16()):
+        model = tessella.compile(export(linear().to(x.dtype), (x,)))
+        with pytest.raises(tessella.InputError, match="requires grad"):
+            model(x.requires_grad_())
 
 
 @pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear"])

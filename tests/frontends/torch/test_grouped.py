@@ -10,9 +10,14 @@ import torch
 from torch.export import Dim, export
 
 import tessella
+from tessella.dialects import nn
+from tessella.dialects.interpret import interpret
+from tessella.frontends.emitter import Emitter
+from tessella.frontends.gradients import pulled_back
 from tessella.frontends.torch.backend import compile_graph
 from tessella.frontends.torch.report import REPORTS
 from tests.frontends.torch.modules import Of, parameter
+from tests.native import GraphBuilder
 
 EXPERTS, CHOSEN, WIDTH, INNER = 5, 2, 8, 6
 
@@ -109,6 +114,33 @@ def test_a_mixture_has_the_gradients_that_pytorch_finds() -> None:
         found.append([each.grad for each in module.parameters()])
     torch.testing.assert_close(*found, rtol=1e-4, atol=1e-5)
     assert not any(report.left for report in REPORTS.graphs), str(REPORTS.graphs)
+
+
+def test_gradients_by_the_rules_of_ops() -> None:
+    ends, weights = np.array([2, 2, 7, 9]), np.random.default_rng(0)
+    shapes = {"x": (11, 3), "w": (4, 3, 5), "of_y": (11, 5), "of_z": (4, 3, 5)}
+    feeds = {name: weights.normal(size=shape) for name, shape in shapes.items()}
+    g = GraphBuilder(**feeds, ends=ends)
+    x, w, of_y, of_z, places = Emitter(g.block).values([*g.inputs.values()])
+    found = [
+        *pulled_back(lambda: x.op(nn.GroupedMatmulOp, w, places), [x, w], of_y),
+        *pulled_back(lambda: x.op(nn.GroupedOuterOp, of_y, places), [x, of_y], of_z),
+    ]
+    got = interpret(g.graph(*(each.ssa for each in found)), {**feeds, "ends": ends})
+    given = {n: torch.tensor(each, requires_grad=True) for n, each in feeds.items()}
+    a, b, c, d = given.values()
+    y = products(a, b, torch.tensor(ends))
+    z = torch.stack(
+        [
+            part.T @ grad
+            for part, grad in zip(
+                *(torch.tensor_split(each[:9], ends[:3].tolist()) for each in (a, c)), strict=True
+            )
+        ]
+    )
+    wanted = [*torch.autograd.grad(y, (a, b), c), *torch.autograd.grad(z, (a, c), d)]
+    for each, expected in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(each, expected.detach(), rtol=1e-9, atol=1e-9)
 
 
 def test_groups_are_rows_columns_or_both() -> None:

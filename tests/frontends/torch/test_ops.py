@@ -164,6 +164,27 @@ def test_gradients_of_resizes() -> None:
     check(lambda *gradients: (*collected(*gradients),), *gradients, least=1e-6)
 
 
+FILTERS = {
+    f"{mode} {size} aligned={aligned} antialias={antialias}": {
+        "size": size, "mode": mode, "align_corners": aligned, "antialias": antialias
+    }
+    for mode, antialias in (("bicubic", False), ("bicubic", True), ("bilinear", True))
+    for size in ((3, 11), (7, 2), (1, 9))
+    for aligned in (True, False)
+}  # fmt: skip
+
+
+def test_filtered_resizes_and_their_gradients() -> None:
+    def resized(x: Any) -> Any:
+        return (*(F.interpolate(x, **settings) for settings in FILTERS.values()),)
+
+    x = torch.randn(2, 3, 5, 8)
+    check_gradients(resized, x)
+    check_gradients(
+        lambda x: F.interpolate(x, scale_factor=(0.7, 1.3), mode="bicubic", antialias=True), x
+    )
+
+
 @pytest.mark.parametrize("rank", [2, 3])
 def test_gradients_of_sampling_at_a_grid(rank: int) -> None:
     cases = [("bilinear", "zeros"), ("bilinear", "reflection"), ("nearest", "border")]
