@@ -71,7 +71,7 @@ class FoldBatchNormPass(FusionPass):
             # Batch normalizations first absorb the scales and shifts that follow them.
             for fold in (folder.fold_arithmetic, folder.fold_norm):
                 for inner in list(function.body.block.ops):
-                    if isinstance(inner, NnOp) and inner.kernel is None:
+                    if isinstance(inner, NnOp) and not inner.is_fixed:
                         fold(inner)
             judge.record(function)
 
@@ -137,7 +137,7 @@ class _BatchNormFolder:
         """Return the producer of a value as a host, if its parameters are constants and the value
         has a single use; None otherwise."""
         op = value.owner
-        if not isinstance(op, NnOp) or op.kernel is not None or not value.has_one_use():
+        if not isinstance(op, NnOp) or op.is_fixed or not value.has_one_use():
             return None
         return _host(op) if all(map(self.is_constant, op.operands[1:])) else None
 

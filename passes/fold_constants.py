@@ -134,7 +134,7 @@ class _Folder:
 
     def _is_foldable(self, op: NnOp) -> bool:
         return (
-            op.kernel is None
+            not op.is_fixed
             and op.has_trait(Pure)
             and (len(op.operands) > 0 or isinstance(op, SymbolicOp))
             and all(self._is_known(value) for value in op.operands)

@@ -14,13 +14,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from xdsl.dialects.builtin import StringAttr
 
 from tessella.dialects.nn import Nn
-from tessella.dialects.nn.core import NnOp
+from tessella.dialects.nn.core import PIN, NnOp
 from tessella.dialects.nn.traits import RunsFunction
 from tessella.dialects.place import PlaceAttr
 from tessella.kernels.devices import rules_of
 from tessella.kernels.elements import elements_of
 from tessella.passes.pick.choices import autocast_rows, split_pin
-from tessella.passes.pick.pins import PIN, no_such_name, ops_named, parse_pin
+from tessella.passes.pick.pins import no_such_name, ops_named, parse_pin
 from tessella.passes.pick.places import requested
 from tessella.support.elements import ELEMENTS
 

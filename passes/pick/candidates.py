@@ -195,7 +195,7 @@ class Request:
         place has no device, its open parts are those of the requested places."""
         device = place.device.data
         if device != "any":
-            return replace(self, places=[place], fallback=device == "host")
+            return replace(self, places=[place], fallback=False)
         return replace(self, places=list(dict.fromkeys(map(place.resolved, self.places))))
 
     def _elsewhere(self, op: NnOp, pin: Pin, known: Collection[Site]) -> Iterator[Rejection]:
