@@ -156,6 +156,20 @@ def test_a_pin_that_leaves_no_kernel_is_named(pin: str) -> None:
         pick(named(convolution()), pins=(f"{CONV}={pin}",))
 
 
+def test_kernels_for_any_layout_are_pinned_to_layouts_that_they_can_read() -> None:
+    """Three channels do not fall into blocks of 8 where a tensor is repeated along them."""
+    for channels, repeats in ((8, (2, 1, 1, 1)), (3, (1, 2, 1, 1))):
+        g = GraphBuilder(x=sample(0, 1, channels, 4, 4))
+        graph = g.graph(g.op(nn.TileOp, [g.inputs["x"]], repeats=repeats))
+        if channels == 8:
+            (op,) = pick(graph, pins=("nn.tile=x86/f32/nchw8c",))
+            assert op.places is not None
+            assert str(op.places[-1]) == "x86/f32/nchw8c"
+        else:
+            with pytest.raises(UnsupportedError, match="the pin 'x86/f32/nchw8c' leaves no kernel"):
+                pick(graph, pins=("nn.tile=x86/f32/nchw8c",))
+
+
 def test_a_fallback_that_a_pin_requests_is_no_error() -> None:
     g = GraphBuilder(x=sample(0, 1, 8, 8, 8))
     w = g.weight(sample(1, 8, 8, 1, 1))
