@@ -238,3 +238,9 @@ def test_switches_that_cannot_be_read(text: str) -> None:
     kernels.load()
     with pytest.raises(OptionError, match="cannot read the switch"):
         parse_switches(text)
+
+
+def test_a_kernel_that_is_off_is_not_preferred() -> None:
+    kernels.load()
+    with pytest.raises(OptionError, match="the kernels 'conv' are both off and preferred"):
+        parse_switches("-conv,+winograd,+conv")

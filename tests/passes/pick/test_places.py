@@ -137,6 +137,20 @@ def test_a_name_that_no_list_has() -> None:
         assert caught.value.hint == "did you mean 'mobile'?"
 
 
+@pytest.mark.parametrize(
+    "text, hint",
+    [
+        ("x86", "['x86']"),
+        ("x86/f32/nhwc", "['x86/f32/nhwc']"),
+        ("opencl/f32, mobile", "['opencl/f32', 'mobile']"),
+    ],
+)
+def test_a_text_that_lists_places(text: str, hint: str) -> None:
+    with pytest.raises(OptionError, match="unknown list of places") as caught:
+        make_options(places=text)
+    assert caught.value.hint == f"did you mean {hint}?"
+
+
 def test_commands_take_names() -> None:
     parser = argparse.ArgumentParser()
     add_options(parser)
