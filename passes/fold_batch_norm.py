@@ -49,7 +49,8 @@ from tessella.dialects.nn.evaluate import Constants
 from tessella.dialects.nn.linear import ConvOp, ConvTransposeOp, FcOp, MatmulOp
 from tessella.dialects.nn.movement import ExpandOp
 from tessella.dialects.nn.normalization import BatchNormOp
-from tessella.passes.base import functions, is_constant, record_fusion
+from tessella.passes.base import functions, record_fusion
+from tessella.passes.fold_constants import will_be_constant
 from tessella.passes.pick.fusions import FusionJudge, FusionPass
 from tessella.passes.writer import OpWriter, node_of
 from tessella.runtime.elements import widened
@@ -131,7 +132,7 @@ class _BatchNormFolder:
         """The largest magnitude of scaled weights, for each channel."""
 
     def is_constant(self, value: SSAValue) -> bool:
-        return is_constant(value) or value in self.made
+        return value in self.made or will_be_constant(value)
 
     def host(self, value: SSAValue) -> _Host | None:
         """Return the producer of a value as a host, if its parameters are constants and the value

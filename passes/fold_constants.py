@@ -247,6 +247,17 @@ def may_fold(op: NnOp, limit: int = DEFAULT_LIMIT) -> bool:
     return _bytes(op.results[0]) <= max(limit, *map(_bytes, read), 0)
 
 
+def will_be_constant(value: SSAValue) -> bool:
+    """Return whether a value is a constant, or an op on constants that this pass evaluates, such as
+    the weights that a fusion computes."""
+    op = value.owner
+    if isinstance(op, ConstantOp):
+        return True
+    if not isinstance(op, NnOp) or not op.operands:
+        return False
+    return may_fold(op) and all(map(will_be_constant, op.operands))
+
+
 def _is_bounded(op: NnOp) -> bool:
     """Return whether the evaluation of an op needs little memory besides its operands and
     result."""
