@@ -239,14 +239,14 @@ def _plugged() -> Mapping[str, Order]:
         if not re.fullmatch(r"[A-Za-z_]\w*", plugin.name):
             raise plugin.error("invalid name of a layout", expected="letters, digits, underscores")
         with blamed(plugin, f"the layout {plugin.name!r}"):
-            orders = {rank: [*order(rank)] for rank in _RANKS}
-        for rank, pieces in orders.items():
-            if not Layout("packed", tuple(pieces)).is_order(rank):
-                raise plugin.error(
-                    "not a memory order",
-                    expected="pieces that are the digits of each dimension's index",
-                    found=f"{pieces} for rank {rank}",
-                )
+            for rank in _RANKS:
+                pieces = [*order(rank)]
+                if not Layout("packed", tuple(pieces)).is_order(rank):
+                    raise plugin.error(
+                        "not a memory order",
+                        expected="pieces that are the digits of each dimension's index",
+                        found=f"{pieces} for rank {rank}",
+                    )
         found[plugin.name] = order
     return found
 

@@ -242,9 +242,12 @@ def _check(name: str, value: object, hint: Any, facts: Mapping[str, Any]) -> Non
     elif get_origin(hint) is Mapping:
         _check_lists(name, value)
     elif choices := choices_of(hint):
-        if not (takes_function(hint) and callable(value)):
-            _check_type(name, value, (str,))
-            check_choice(name, value, choices)
+        if takes_function(hint) and callable(value):
+            return
+        if not isinstance(value, str):
+            last = ", or a function" if takes_function(hint) else ""
+            raise _wrong_type(name, value, f"one of {', '.join(choices)}{last}")
+        check_choice(name, value, choices)
     elif hint is float:
         _check_number(name, value, facts["least"], facts["most"])
     else:
@@ -281,7 +284,7 @@ def _check_lists(name: str, value: object) -> None:
     for key, texts in cast(Mapping[object, object], value).items():
         is_list = isinstance(texts, list | tuple)
         listed = cast(Sequence[object], texts) if is_list else (None,)
-        if not all(isinstance(each, str) for each in (key, *listed)):
+        if not all(isinstance(each, str) and each for each in (key, *listed)):
             raise _wrong_type(name, {key: texts}, expected)
         if key not in _FLOATS:
             raise OptionError(
@@ -306,7 +309,8 @@ def _check_number(name: str, value: object, least: float, most: float) -> None:
 
 def _check_type(name: str, value: object, types: Sequence[type[Any]]) -> None:
     if not isinstance(value, tuple(types)):
-        raise _wrong_type(name, value, " or ".join(each.__name__ for each in types))
+        names = ("None" if each is type(None) else each.__name__ for each in types)
+        raise _wrong_type(name, value, " or ".join(names))
 
 
 def _wrong_type(name: str, value: object, expected: str) -> OptionError:

@@ -11,9 +11,12 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import cast
 
+from tessella.dialects.place import known_devices
 from tessella.kernels.registry import CPU, CPUS
 from tessella.runtime.devices import kind_of
+from tessella.support.elements import FLOATS
 from tessella.support.errors import InternalError
 
 
@@ -45,10 +48,30 @@ def rules_of(device: str) -> DeviceRules:
 
 
 def register_rules(device: str, rules: DeviceRules) -> None:
-    """Add the rules for a device. Raises InternalError if the device already has rules."""
+    """Add the rules for a device. Raises InternalError if the device already has rules, and if a
+    device or a float does not exist."""
     if device in (*CPUS, *_RULES):
         raise InternalError(f"the device {device} already has rules")
+    devices = [name for name in known_devices() if name != "any"]
+    _check(device, "device", (device,), devices)
+    _check(device, "falls_to", rules.falls_to, [CPU, *devices])
+    _check(device, "autocast", tuple(rules.autocast), FLOATS)
+    for names in rules.autocast.values():
+        _check(device, "autocast", names)
     _RULES[device] = rules
+
+
+def _check(device: str, what: str, names: object, known: Sequence[str] | None = None) -> None:
+    """Raise InternalError unless ``names`` is a list or a tuple of strings, all of them in
+    ``known`` if that is given."""
+    listed = cast(Sequence[object], names if isinstance(names, list | tuple) else (None,))
+    if all(isinstance(n, str) and (known is None or n in known) for n in listed):
+        return
+    raise InternalError(
+        f"the rules for the device {device!r} are wrong: {what}",
+        expected="strings" if known is None else f"some of {', '.join(known)}",
+        found=f"{names!r}",
+    )
 
 
 @contextmanager

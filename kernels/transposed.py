@@ -26,9 +26,8 @@ from tessella.kernels.elements import SAME
 from tessella.kernels.linear import add_bias, multiply
 from tessella.kernels.reduction import first, inner_type
 from tessella.kernels.registry import native
-from tessella.support.conditions import decided
 from tessella.support.decisions import known, known_all
-from tessella.support.sizes import Size
+from tessella.support.sizes import Size, estimated
 
 MAX_STRIDE = 256
 """The largest stride of a native kernel."""
@@ -38,7 +37,8 @@ FEW_CHANNELS = 16
 """The number of output channels of a group from which `col2im` does not apply, as channels alone
 fill the lanes: the lanes of the widest f32 vectors."""
 MAX_PRODUCTS = 1 << 24
-"""Limit on the elements of `col2im`'s intermediate tensor: 64 MiB of f32."""
+"""Limit on the elements of `col2im`'s intermediate tensor: 64 MiB of f32. Usual sizes stand for
+symbols."""
 
 
 # ** phases **
@@ -227,7 +227,7 @@ def _col2im_limits(op: linear.ConvTransposeOp) -> str | None:
         return f"its {channels.per_out} channels fill vectors without its taps"
     batch, _, *extents = shape_of(op.x)
     count = prod((batch, *extents, channels.groups, *shape_of(op.w)[1:]))
-    if decided(count > MAX_PRODUCTS):
+    if estimated(count) > MAX_PRODUCTS:
         return f"its {count} products are more than the {MAX_PRODUCTS} that are kept at once"
     return _limits(op)
 

@@ -77,7 +77,7 @@ def _simplify(block: Block) -> bool:
     """Apply the rules to all ops. Returns whether any op changed."""
     changed = False
     for op in list(block.ops):
-        if isinstance(op, NnOp) and op.kernel is None:
+        if isinstance(op, NnOp) and not op.is_fixed:
             changed |= isinstance(op, ew.ElementwiseOp) and _skip_expansions(op)
             changed |= any(_apply(rule, op) for rule in _rules(op))
     return changed

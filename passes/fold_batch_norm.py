@@ -49,7 +49,8 @@ from tessella.dialects.nn.evaluate import Constants
 from tessella.dialects.nn.linear import ConvOp, ConvTransposeOp, FcOp, MatmulOp
 from tessella.dialects.nn.movement import ExpandOp
 from tessella.dialects.nn.normalization import BatchNormOp
-from tessella.passes.base import functions, is_constant, record_fusion
+from tessella.passes.base import functions, record_fusion
+from tessella.passes.fold_constants import will_be_constant
 from tessella.passes.pick.fusions import FusionJudge, FusionPass
 from tessella.passes.writer import OpWriter, node_of
 from tessella.runtime.elements import widened
@@ -71,7 +72,7 @@ class FoldBatchNormPass(FusionPass):
             # Batch normalizations first absorb the scales and shifts that follow them.
             for fold in (folder.fold_arithmetic, folder.fold_norm):
                 for inner in list(function.body.block.ops):
-                    if isinstance(inner, NnOp) and inner.kernel is None:
+                    if isinstance(inner, NnOp) and not inner.is_fixed:
                         fold(inner)
             judge.record(function)
 
@@ -131,13 +132,13 @@ class _BatchNormFolder:
         """The largest magnitude of scaled weights, for each channel."""
 
     def is_constant(self, value: SSAValue) -> bool:
-        return is_constant(value) or value in self.made
+        return value in self.made or will_be_constant(value)
 
     def host(self, value: SSAValue) -> _Host | None:
         """Return the producer of a value as a host, if its parameters are constants and the value
         has a single use; None otherwise."""
         op = value.owner
-        if not isinstance(op, NnOp) or op.kernel is not None or not value.has_one_use():
+        if not isinstance(op, NnOp) or op.is_fixed or not value.has_one_use():
             return None
         return _host(op) if all(map(self.is_constant, op.operands[1:])) else None
 

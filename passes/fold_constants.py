@@ -134,7 +134,7 @@ class _Folder:
 
     def _is_foldable(self, op: NnOp) -> bool:
         return (
-            op.kernel is None
+            not op.is_fixed
             and op.has_trait(Pure)
             and (len(op.operands) > 0 or isinstance(op, SymbolicOp))
             and all(self._is_known(value) for value in op.operands)
@@ -245,6 +245,17 @@ def may_fold(op: NnOp, limit: int = DEFAULT_LIMIT) -> bool:
         return known(evaluation_bytes(op)) <= limit
     read = (v for v in op.operands if not isinstance(v.owner, SplatOp))
     return _bytes(op.results[0]) <= max(limit, *map(_bytes, read), 0)
+
+
+def will_be_constant(value: SSAValue) -> bool:
+    """Return whether a value is a constant, or an op on constants that this pass evaluates, such as
+    the weights that a fusion computes."""
+    op = value.owner
+    if isinstance(op, ConstantOp):
+        return True
+    if not isinstance(op, NnOp) or not op.operands:
+        return False
+    return may_fold(op) and all(map(will_be_constant, op.operands))
 
 
 def _is_bounded(op: NnOp) -> bool:

@@ -82,7 +82,7 @@ class _Fuser:
         """Try the patterns once on every op, new ones included. Returns the number of matches."""
         count, op = 0, block.last_op
         while op is not None and count < limit:
-            new = self._rewrite(op) if isinstance(op, NnOp) and op.kernel is None else None
+            new = self._rewrite(op) if isinstance(op, NnOp) and not op.is_fixed else None
             count += new is not None
             op = op.prev_op if new is None else new
         return count

@@ -86,7 +86,7 @@ class IntegerProductsPass(ProgramPass):
         for function in functions(op):
             rewriter = _IntegerRewriter(weights_of(ctx), pairs)
             for inner in list(function.body.block.ops):
-                if isinstance(inner, Product) and inner.kernel is None and inner.parent:
+                if isinstance(inner, Product) and not inner.is_fixed and inner.parent:
                     rewriter.visit(inner)
             rewriter.finish(list(function.body.block.ops))
 

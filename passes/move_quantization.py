@@ -82,7 +82,7 @@ class MoveQuantizationPass(ProgramPass):
             mover = _Mover(weights_of(ctx))
             for _ in range(MAX_ROUNDS):
                 ops = [inner for inner in function.body.block.ops if isinstance(inner, NnOp)]
-                moved = [mover.visit(inner) for inner in ops if inner.kernel is None]
+                moved = [mover.visit(inner) for inner in ops if not inner.is_fixed]
                 if not any(moved):
                     break
 

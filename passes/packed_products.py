@@ -75,7 +75,7 @@ class PackedProductsPass(ProgramPass):
         for function in functions(op):
             rewriter = _PackedRewriter(weights_of(ctx), *words_of_integers(target))
             for inner in list(function.body.block.ops):
-                if isinstance(inner, MatmulOp | FcOp) and inner.kernel is None and inner.parent:
+                if isinstance(inner, MatmulOp | FcOp) and not inner.is_fixed and inner.parent:
                     rewriter.visit(inner)
 
 

@@ -177,7 +177,7 @@ class Device(ABC):
         raise OptionError(
             f"there is no device number {number} of this kind",
             expected="a device without a number",
-            found=f"one device, {self!r}",
+            found=f"one device, of the class {type(self).__name__}",
         )
 
     def built(self, source: Source) -> Any:

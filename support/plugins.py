@@ -19,7 +19,7 @@ points and imports each one when it is needed.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -94,6 +94,22 @@ def blamed(
     """Turn an exception that a plugin's code raises in the block into PluginError. ``what`` names
     the code in the message.
 
+    Exceptions of the class ``through``, and those that ``explained`` lets through, propagate.
+    """
+    if plugin is None:
+        yield
+        return
+    with explained(plugin.error, what, through):
+        yield
+
+
+@contextmanager
+def explained(
+    make: Callable[[str], TessellaError], what: str, through: type[Exception] | tuple[()] = ()
+) -> Generator[None]:
+    """Turn an exception that foreign code raises in the block into an error that ``make`` returns.
+    ``what`` names the code in the message.
+
     TessellaErrors propagate unchanged, except InternalError. MemoryError, exceptions of signal
     handlers and exceptions of the class ``through`` propagate, too.
     """
@@ -103,10 +119,9 @@ def blamed(
         raise
     except Exception as error:
         on_purpose = isinstance(error, TessellaError) and not isinstance(error, InternalError)
-        is_other = isinstance(error, MemoryError) or is_of_handler(error)
-        if plugin is None or on_purpose or is_other:
+        if on_purpose or isinstance(error, MemoryError) or is_of_handler(error):
             raise
-        raise plugin.error(f"{what} raised {type(error).__name__}: {error}") from error
+        raise make(f"{what} raised {type(error).__name__}: {error}") from error
 
 
 def import_all(group: str) -> None:

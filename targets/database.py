@@ -126,8 +126,8 @@ def read(path: str | Path) -> Database:
     file = Path(path)
     try:
         status = file.stat()
-    except OSError as error:
-        raise _refused(file, "cannot be read", error.strerror or str(error)) from error
+    except (OSError, ValueError) as error:  # a path cannot have a null character
+        raise _refused(file, "cannot be read", _why(error)) from error
     return _read(file, status.st_mtime_ns, status.st_size)
 
 
@@ -142,11 +142,16 @@ def _content(file: Path) -> bytes:
             raise _refused(file, "cannot be read", "no regular file")
         with file.open("rb") as stream:
             content = stream.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise _refused(file, "cannot be read", error.strerror or str(error)) from error
+    except (OSError, ValueError) as error:
+        raise _refused(file, "cannot be read", _why(error)) from error
     if len(content) > MAX_BYTES:
         raise _refused(file, "is too large", f"more than {MAX_BYTES} bytes")
     return content
+
+
+def _why(error: Exception) -> str:
+    known = error.strerror if isinstance(error, OSError) else None
+    return known or str(error)
 
 
 def parse(content: bytes, where: str = "") -> Database:

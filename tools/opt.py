@@ -318,6 +318,10 @@ def main(args: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         drop_output()
         return 0
+    except OSError as error:
+        print(f"error: the system refuses: {error.strerror or error}", file=sys.stderr)
+        drop_output()
+        return 1
     except ShrinkException:
         print("Success, can shrink")
         return 0

@@ -230,6 +230,8 @@ def _symbols_of(attribute: Attribute) -> frozenset[Symbol]:
             return frozenset()
 
 
+PIN = "pin"
+"""The attribute of an op that says where, or by which kernel, it has to run."""
 PICK = ("kernel", "places", "fallback")
 """The names of the properties that record which kernel was picked for an op. All other properties
 are the op's settings."""
@@ -447,6 +449,12 @@ class NnOp(IRDLOperation):
     def kernel(self) -> str | None:
         """The name of the picked kernel; None if none was picked."""
         return None if self.picked_kernel is None else self.picked_kernel.data
+
+    @property
+    def is_fixed(self) -> bool:
+        """True if the op names a kernel or has a pin: it then stays as it is until kernels are
+        picked."""
+        return self.kernel is not None or PIN in self.attributes
 
     @property
     def places(self) -> tuple[PlaceAttr, ...] | None:

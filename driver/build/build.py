@@ -123,7 +123,7 @@ def lower(
     ctx, module = CompileContext(graph.weights), graph.module
     lowered = StagedProgram({start: module}, graph.weights, options)
     first, last = IR_STAGES.index(start), IR_STAGES.index(stop)
-    runner = PassRunner(ctx, lowered.timings, progress, observer or PassObserver())
+    runner = PassRunner(ctx, lowered.timings, progress, observer or PassObserver(), options.passes)
     if compilation is not None and _is_large(module):
         prepare()
     with deadline.within(options.timeout):

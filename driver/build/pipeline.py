@@ -59,7 +59,8 @@ def pipeline(options: CheckedOptions) -> list[tuple[str, Sequence[ModulePass]]]:
     stages = extended(_stages(options), options.passes)
     _check_debug_passes([step for _, steps in stages for step in steps])
     places = asked_places(options.places, options.arch)
-    return [(stage, running(steps, places, named=KNOBS.debug_passes)) for stage, steps in stages]
+    named = [*KNOBS.debug_passes, *(step.name for step in options.passes)]
+    return [(stage, running(steps, places, named=named)) for stage, steps in stages]
 
 
 def _check_debug_passes(steps: Sequence[ModulePass]) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import TypeGuard
+from typing import TypeGuard, cast
 
 from xdsl.ir import Dialect
 from xdsl.passes import ModulePass
@@ -43,40 +44,82 @@ def extended(stages: Stages, given: Sequence[object] = ()) -> Stages:
     """
     result = [(stage, list(steps)) for stage, steps in stages]
     taken = {step.name for _, steps in stages for step in steps}
-    for plugin in _named(PASSES, taken):
-        cls = _pass(plugin)
-        if _has_position(cls):
-            _insert(result, cls, partial(_instance, plugin, cls), plugin.error)
+    found = [(plugin, _pass(plugin)) for plugin in _named(PASSES, taken)]
+    added = [_Added(cls, partial(_instance, plugin, cls), plugin.error) for plugin, cls in found]
+    _insert_all(result, [each for each in added if each.anchors])
+    checked = _checked(given)
+    _insert_all(result, [_given(step) for step in checked if not _replace(result, step)])
+    return result
+
+
+@dataclass(frozen=True)
+class _Added:
+    """A pass that is added to the pipeline at the position that its class declares."""
+
+    cls: type[ModulePass]
+    make: Callable[[], ModulePass]
+    error: Callable[..., TessellaError]
+    """Returns an error that names the source of the pass."""
+
+    @property
+    def anchors(self) -> Sequence[str]:
+        """The names of the passes that the position refers to."""
+        return [name for name in (self.before, self.after) if name]
+
+    @property
+    def before(self) -> str:
+        return declared(self.cls).runs_before
+
+    @property
+    def after(self) -> str:
+        return declared(self.cls).runs_after
+
+
+def _checked(given: Sequence[object]) -> Sequence[ModulePass]:
+    """Return the caller's passes. Raises OptionError for an entry that is no pass, wrong
+    declarations, and a second pass of a name."""
+    checked: list[ModulePass] = []
     for step in given:
         if not isinstance(step, ModulePass):
             raise OptionError(
                 "an entry of the option 'passes' is not a pass",
                 expected="an xdsl.passes.ModulePass",
                 found=f"{step!r} of type {type(step).__name__}",
+                hint="call the class" if isinstance(step, type) else None,
             )
-        _give(result, step)
-    return result
+        cls = type(step)
+        if not isinstance(getattr(step, "name", None), str):
+            raise OptionError(
+                "an entry of the option 'passes' has no name",
+                expected=f"a string {cls.__name__}.name",
+                found=repr(getattr(step, "name", None)),
+            )
+        _check_declarations(cls, partial(_wrong_pass, step.name))
+        if any(step.name == other.name for other in checked):
+            raise _wrong_pass(step.name, "another pass of the option has the same name")
+        checked.append(step)
+    return checked
 
 
-def _has_position(cls: type[ModulePass]) -> bool:
-    return bool(declared(cls).runs_before or declared(cls).runs_after)
-
-
-def _give(stages: Sequence[tuple[str, list[ModulePass]]], step: ModulePass) -> None:
-    """Replace the passes with the name of a caller's pass by that pass, or insert it at its
-    position if there are none. Raises OptionError."""
+def _replace(stages: Sequence[tuple[str, list[ModulePass]]], step: ModulePass) -> bool:
+    """Replace the passes with the name of a caller's pass by that pass. Returns whether there are
+    any."""
     found = [(steps, i) for _, steps in stages for i, s in enumerate(steps) if s.name == step.name]
     for steps, i in found:
         steps[i] = step
-    if not found and _has_position(type(step)):
-        _insert(stages, type(step), lambda: step, partial(_wrong_pass, step.name))
-    elif not found:
-        raise _wrong_pass(
-            step.name,
+    return bool(found)
+
+
+def _given(step: ModulePass) -> _Added:
+    """Return a caller's pass as one that is added. Raises OptionError if it has no position."""
+    added = _Added(type(step), lambda: step, partial(_wrong_pass, step.name))
+    if not added.anchors:
+        raise added.error(
             "it has no position",
-            expected="runs_before or runs_after, as in tessella.passes.kinds.ProgramPass, or the "
-            "name of a pass in the pipeline",
+            expected="a subclass of tessella.passes.kinds.ProgramPass with runs_before or "
+            "runs_after, or the name of a pass in the pipeline",
         )
+    return added
 
 
 def _wrong_pass(name: str, what: str, **details: str | None) -> OptionError:
@@ -94,12 +137,16 @@ def plugin_of(step: ModulePass) -> Plugin | None:
 
 
 @contextmanager
-def blamed(step: ModulePass) -> Generator[Plugin | None]:
-    """Yield the plugin that a pass comes from, or None. An exception that a plugin's pass raises in
-    the block becomes a PluginError."""
+def blamed(step: ModulePass, given: Sequence[object] = ()) -> Generator[bool]:
+    """Yield whether a pass is a plugin's, or one of those that the caller has given. An exception
+    that such a pass raises in the block becomes a PluginError or an OptionError."""
+    if any(step is other for other in given):
+        with plugins.explained(partial(_wrong_pass, step.name), "it"):
+            yield True
+        return
     plugin = plugin_of(step)
     with plugins.blamed(plugin, f"the pass {step.name!r}"):
-        yield plugin
+        yield plugin is not None
 
 
 def _named(group: str, taken: Collection[str]) -> Sequence[Plugin]:
@@ -132,42 +179,67 @@ def _pass(plugin: Plugin) -> type[ModulePass]:
             expected=f"a subclass of ModulePass with the name {plugin.name!r}",
             found=repr(cls),
         )
-    it = declared(cls)
-    known = known_devices()
+    _check_declarations(cls, plugin.error)
+    return cls
+
+
+def _check_declarations(cls: type[ModulePass], error: Callable[..., TessellaError]) -> None:
+    """Raise ``error`` if a pass declares anything of a wrong type, or a device that does not
+    exist."""
+    it, known = declared(cls), known_devices()
+    for name in ("runs_before", "runs_after"):
+        if not isinstance(value := getattr(it, name), str):
+            raise error(f"{name} is wrong", expected="the name of a pass", found=repr(value))
+    for name in ("bound_devices", "excluded_devices", "needed_kernels", "stages"):
+        value: object = getattr(it, name)
+        is_tuple = isinstance(value, tuple | list)
+        if not is_tuple or not all(isinstance(t, str) for t in cast(Sequence[object], value)):
+            raise error(f"{name} is wrong", expected="a tuple of strings", found=f"{value!r}")
     if unknown := {*it.bound_devices, *it.excluded_devices} - set(known):
-        raise plugin.error(
+        raise error(
             "no such device", expected=f"some of {', '.join(known)}", found=", ".join(unknown)
         )
-    return cls
 
 
 def _is_pass(cls: object, name: str) -> TypeGuard[type[ModulePass]]:
     return isinstance(cls, type) and issubclass(cls, ModulePass) and cls.name == name
 
 
-def _insert(
-    stages: Sequence[tuple[str, list[ModulePass]]],
-    cls: type[ModulePass],
-    make: Callable[[], ModulePass],
-    error: Callable[..., TessellaError],
-) -> None:
-    """Insert a pass at the position that its class declares: before the first pass of one name, or
-    after the last pass of another. Raises ``error`` if there is no position."""
-    before, after = declared(cls).runs_before, declared(cls).runs_after
+def _insert_all(stages: Sequence[tuple[str, list[ModulePass]]], added: Sequence[_Added]) -> None:
+    """Insert passes, whose positions may refer to each other. Raises their errors if one has no
+    position."""
+    waiting = list(added)
+    while waiting:
+        names = {step.name for _, steps in stages for step in steps}
+        open_names = {each.cls.name for each in waiting}
+        # The error of a pass that refers to an unknown one comes before those of its dependents.
+        ready = next((each for each in waiting if names.issuperset(each.anchors)), None)
+        ready = ready or next((e for e in waiting if open_names.isdisjoint(e.anchors)), None)
+        if ready is None:
+            listed = ", ".join(sorted(open_names))
+            raise waiting[0].error(f"the positions of these passes refer to each other: {listed}")
+        waiting.remove(ready)
+        _insert(stages, ready)
+
+
+def _insert(stages: Sequence[tuple[str, list[ModulePass]]], added: _Added) -> None:
+    """Insert a pass at its position: before the first pass of one name, or after the last pass of
+    another. Raises its error if there is no position."""
+    before, after = added.before, added.after
     spots = [(steps, i) for _, steps in stages for i in range(len(steps))]
     names = [steps[i].name for steps, i in spots]
-    for name in filter(None, (before, after)):
+    for name in added.anchors:
         if name not in names:
-            raise error(
+            raise added.error(
                 f"the pipeline has no pass {name!r}",
                 expected=f"one of {', '.join(names)}",
                 hint=did_you_mean(name, names),
             )
     last = len(names) - 1 - names[::-1].index(after) if after else -1
     if before and names.index(before) <= last:
-        raise error(f"no position is before {before!r} and after {after!r}")
+        raise added.error(f"no position is before {before!r} and after {after!r}")
     steps, i = spots[names.index(before) if before else last]
-    steps.insert(i if before else i + 1, make())
+    steps.insert(i if before else i + 1, added.make())
 
 
 def _instance(plugin: Plugin, cls: type[ModulePass]) -> ModulePass:

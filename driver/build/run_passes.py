@@ -45,6 +45,8 @@ class PassRunner:
     progress: Progress
     """Called with the name of each pass before it runs."""
     observer: PassObserver
+    given: Sequence[object] = ()
+    """The caller's passes."""
     verifier: Verifier = field(default_factory=Verifier)
 
     def run(self, stage: str, steps: Sequence[ModulePass], module: ModuleOp) -> ModuleOp:
@@ -56,11 +58,12 @@ class PassRunner:
             memory.require(ROOM)
             deadline.check(f"the pass {step.name}")
             self.observer.before(step, Graph(module, self.ctx.weights, stage))
-            with no_collection(), reproduced(step, partial(_replayed, start, steps[:i])) as plugin:
+            replayed = partial(_replayed, start, steps[:i])
+            with no_collection(), reproduced(step, self.given, replayed) as is_foreign:
                 began = perf_counter()
                 with self.timings.of(step.name):
                     step.apply(self.ctx, module)
-                    if plugin is not None:
+                    if is_foreign:
                         module.verify()
                 debug("passes", "%s took %.4f s", step.name, perf_counter() - began)
                 if KNOBS.verify:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,20 +12,23 @@ from tessella.dialects.graph import Graph
 from tessella.driver.build.plugged import blamed
 from tessella.support.errors import InternalError, PluginError, TessellaError
 from tessella.support.foreign import is_foreign
-from tessella.support.plugins import Plugin
 
 
 @contextmanager
-def reproduced(step: ModulePass, before: Callable[[], Graph]) -> Generator[Plugin | None]:
-    """Yield the plugin of a pass, and turn a crash in the block into an error.
+def reproduced(
+    step: ModulePass, given: Sequence[object], before: Callable[[], Graph]
+) -> Generator[bool]:
+    """Yield whether a pass comes from outside tessella, and turn a crash in the block into an
+    error.
 
     The error, an InternalError or PluginError, names the files that reproduce the crash from the
-    program ``before`` the pass. Errors that a pass raises on purpose propagate unchanged, and so do
-    exceptions of signal handlers and of foreign packages.
+    program ``before`` the pass. There are no files for ``given``, the caller's passes, which only
+    this process has. Errors that a pass raises on purpose propagate unchanged, and so do exceptions
+    of signal handlers and of foreign packages.
     """
     try:
-        with blamed(step) as plugin:
-            yield plugin
+        with blamed(step, given) as is_foreign_pass:
+            yield is_foreign_pass
     except Exception as error:
         if not _is_crash(error):
             raise

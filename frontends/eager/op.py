@@ -17,6 +17,7 @@ from tessella.dialects.graph import (
     make_main,
     returned_values,
 )
+from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.core import NnOp, PyValue, shape_of
 from tessella.dialects.place import PlaceAttr, place_of
 from tessella.dialects.sizes import declare_symbols
@@ -198,9 +199,15 @@ class EagerOp:
         return _PreparedAtPlaces(self._kind, built.program, converted, results)
 
     def _options_at(self, place: PlaceAttr | None) -> CheckedOptions:
-        """Return the options of a program that runs at a place; with None, the options of this
-        op."""
-        return self._options if place is None else replace(self._options, places=(str(place),))
+        """Return the options of a program that runs at a place; with None, the options of this op.
+
+        Costs alone would often choose row-major memory for an op whose kernel runs in any layout,
+        and the next op would convert its result.
+        """
+        if place is None:
+            return self._options
+        layout = {} if place.layout == NCHW else {self._kind.name: f"any/any/{place.layout}"}
+        return replace(self._options, places=(str(place),), pin={**layout, **self._options.pin})
 
     def _graph(
         self,

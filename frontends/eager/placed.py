@@ -44,7 +44,7 @@ class PlacedArray:
     @property
     def dtype(self) -> np.dtype[Any]:
         """The dtype of the elements."""
-        return public(self.memory[:0]).dtype
+        return public(self.memory.reshape(-1)[:0]).dtype
 
     @property
     def ndim(self) -> int:
@@ -59,7 +59,7 @@ class PlacedArray:
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
         if copy is False:
             raise ValueError("an array at a place has no plain array without a copy")
-        plain = np.ascontiguousarray(unpack(self.memory, self.at.layout, self.shape))
+        plain = np.asarray(unpack(self.memory, self.at.layout, self.shape), order="C")
         array = public(_apart(plain, self.memory))
         return array if dtype is None else array.astype(dtype, copy=False)
 
@@ -105,7 +105,7 @@ def array(x: npt.ArrayLike, place: str) -> PlacedArray:
     >>> x = tessella.array(np.zeros((1, 3, 8, 8), np.float32), place="x86/f32/nhwc")
     """
     value = cast(Any, x)
-    given = np.asarray(value) if type(value) in (list, tuple) else as_array(value)
+    given = _of_list(value) if type(value) in (list, tuple) else as_array(value)
     plain = None if given is None else as_own(given)
     element = None if plain is None else element_of(plain.dtype)
     if plain is None or element is None:
@@ -118,6 +118,14 @@ def array(x: npt.ArrayLike, place: str) -> PlacedArray:
     memory = pack(converted(plain, DTYPES[at.precision.data]), at.layout)
     memory = memory.reshape(plain.shape) if memory.size == plain.size else memory
     return PlacedArray(_apart(memory, plain), plain.shape, at)
+
+
+def _of_list(values: Sequence[Any]) -> Array | None:
+    """Return nested lists as an array; None if their lengths differ."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        return None
 
 
 def _apart(array: Array, other: Array) -> Array:

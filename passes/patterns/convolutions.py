@@ -2,10 +2,12 @@
 
     conv(pad x)  with zeros, in spatial dimensions     ->  conv x, with larger pads
     conv(batch_norm x, w, b)  without pads             ->  conv x w' b'
+    conv(x[N, C, ..] * s[C, ..], w, b)                 ->  conv x (w * s[1, C, ..]) b
     conv1x1(conv x w b) v c                            ->  conv x (v w) (v b + c)
 
-The last two compute their weights from constants. Results differ by rounding. If there are few
-channels between two convolutions, their fusion takes more operations, so the costs are compared.
+The last three compute their weights from constants; s may also divide x. Results differ by
+rounding. If there are few channels between two convolutions, their fusion takes more operations, so
+the costs are compared.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from tessella.dialects.nn.linear import ConvOp, MatmulOp
 from tessella.dialects.nn.movement import PadOp, ReshapeOp
 from tessella.dialects.nn.normalization import BatchNormOp
 from tessella.dialects.nn.reduction import ReduceSumOp
-from tessella.passes.base import is_constant
+from tessella.passes.fold_constants import will_be_constant
 from tessella.passes.patterns.nodes import AnyValue, Node, either, op
 from tessella.passes.patterns.pattern import Match, Pattern
 
@@ -29,7 +31,7 @@ x, b = AnyValue("x"), AnyValue("b")
 
 
 def _constant(name: str) -> AnyValue:
-    return AnyValue(name, where=is_constant)
+    return AnyValue(name, where=will_be_constant)
 
 
 # ** padding **
@@ -98,6 +100,24 @@ def _norm(m: Match) -> NnOp | None:
     return _with_weights(m, "conv", [scaled, bias], {})
 
 
+_SCALED = either(*(op(k, x, _constant("s"), name="scaling") for k in (ew.MulOp, ew.DivOp)))
+_CONV_OF_SCALED = _conv(_SCALED, "w", "b", "conv", _is_plain)
+
+
+def _scale(m: Match) -> NnOp | None:
+    """Return the convolution with scaled weights; None unless each channel of x has one factor."""
+    scaling: NnOp = m.op("scaling")
+    scaled, shape = scaling.results[0], shape_of(m["s"])
+    _, channels, *extents = shape_of(scaled)
+    factors = (1, channels, *[1] * len(extents))
+    padded = (*[1] * (len(factors) - len(shape)), *shape)
+    if padded != factors or m["x"].type != scaled.type:
+        return None
+    weights = m.make(type(scaling), m["w"], m.reshaped(m["s"], factors)).results[0]
+    bias = m.get("b")
+    return _with_weights(m, "conv", [weights, *([] if bias is None else [bias])], {})
+
+
 def _joined(m: Match) -> NnOp | None:
     w, (outputs, inner) = m["w"], shape_of(m["v"])[:2]
     v = m.reshaped(m["v"], (outputs, inner))
@@ -134,4 +154,5 @@ PATTERNS = (
     Pattern("pad-conv", _CONV_OF_PADDED, _pad),
     Pattern("batch-norm-conv", _CONV_OF_NORM, _norm),
     Pattern("conv-conv", _CONV_OF_CONV, _joined, gain="open"),
+    Pattern("scaled-operand", _CONV_OF_SCALED, _scale, is_late=True),
 )

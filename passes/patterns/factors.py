@@ -92,7 +92,7 @@ class _Splitter:
         op = value.owner
         return (
             isinstance(op, _SPLIT)
-            and op.kernel is None
+            and not op.is_fixed
             and is_float(tensor_type(value).element_type)
             and (value is self.root or value.has_one_use())
         )

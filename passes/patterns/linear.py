@@ -6,6 +6,7 @@
     reshape(fc (reshape x) w b)                        ->  fc x w b
     matmul(x, transpose y)                             ->  matmul(x, y) with transpose_b inverted
     (c * x) w                                          ->  x (c * w)
+    (x[.., K] * s[K]) w[K, N]                          ->  x (s[K, 1] * w)
     x u, x v, x w                                      ->  slices of x [u v w]
 
 The reshapes around a product are dropped if the result has the shape of x except for the last
@@ -13,8 +14,9 @@ dimension. A transpose must swap the last two axes, and all its uses must be sec
 products. With other uses, the transpose is computed anyway, and reading its result costs nothing
 extra.
 
-In the last two rules, the weights are constants. Two or three products that share an operand are
-merged if copying the slices costs less than reading the operand again.
+In the last three rules, the weights are constants, and so is s, which may also divide x. Two or
+three products that share an operand are merged if copying the slices costs less than reading the
+operand again.
 """
 
 from __future__ import annotations
@@ -26,11 +28,12 @@ from xdsl.ir import Operation, SSAValue
 
 from tessella.dialects.nn.attention import AttentionOp
 from tessella.dialects.nn.constants import SplatOp
-from tessella.dialects.nn.core import NnOp, shape_of, tensor_type
-from tessella.dialects.nn.elementwise import AddOp, MulOp
+from tessella.dialects.nn.core import NnOp, is_float, shape_of, tensor_type
+from tessella.dialects.nn.elementwise import AddOp, DivOp, MulOp
 from tessella.dialects.nn.linear import FcOp, MatmulOp
 from tessella.dialects.nn.movement import ConcatOp, ReshapeOp, SliceOp, TransposeOp
 from tessella.passes.base import is_constant
+from tessella.passes.fold_constants import will_be_constant
 from tessella.passes.patterns.factors import is_normal
 from tessella.passes.patterns.nodes import AnyValue, Node, Product, either, op
 from tessella.passes.patterns.pattern import Match, Pattern
@@ -125,7 +128,7 @@ def _reads_turned(kind: type[NnOp], *others: str) -> Pattern:
 
 
 def _is_weight(value: SSAValue) -> bool:
-    return is_constant(value) and _is_matrix(value)
+    return will_be_constant(value) and _is_matrix(value)
 
 
 _KINDS = {MatmulOp: (), FcOp: ("b",)}
@@ -147,6 +150,41 @@ def _scale(m: Match, *others: SSAValue) -> NnOp | None:
     if factor == 1 or shape_of(x) != shape_of(m.root.operands[0]) or not is_normal(factor, x):
         return None
     weights = m.make(MulOp, w, m.splat(factor, (), w)).res
+    if not m.is_finite(weights):
+        return None
+    return m.make(type(m.root), x, weights, *others, **m.root.setting_properties)
+
+
+_COLUMNS = AnyValue("s", where=will_be_constant)
+_SCALED = either(*(op(each, x, _COLUMNS, name="scaling") for each in (MulOp, DivOp)))
+
+
+def _scaled_columns(kind: type[NnOp], *others: str) -> Pattern:
+    node = op(kind, _SCALED, AnyValue("w", where=_is_weight), *map(AnyValue, others))
+    return Pattern(
+        "scaled-operand",
+        node,
+        lambda m: _scale_rows(m, *(m[name] for name in others)),
+        is_late=True,
+    )
+
+
+def _scale_rows(m: Match, *others: SSAValue) -> NnOp | None:
+    """Return the product with rows of weights scaled as the columns of x were; None if x is scaled
+    otherwise, or if a scaled weight is not finite."""
+    scaling: NnOp = m.op("scaling")
+    x = m["x"]
+    size = shape_of(x)[-1] if shape_of(x) else 0
+    vector = _vector(m, m["s"], size)
+    if (
+        vector is None
+        or x.type != scaling.results[0].type
+        or not is_float(tensor_type(x).element_type)
+    ):
+        return None
+    is_turned = m.root.settings[_flag(m.root) or ""]
+    factors = m.reshaped(vector, (size,) if is_turned else (size, 1))
+    weights = m.make(type(scaling), m["w"], factors).results[0]
     if not m.is_finite(weights):
         return None
     return m.make(type(m.root), x, weights, *others, **m.root.setting_properties)
@@ -201,5 +239,6 @@ PATTERNS = (
     _reads_turned(AttentionOp, "v"),
     _reads_turned(AttentionOp, "v", "mask"),
     *(_scaled(kind, *others) for kind, others in _KINDS.items()),
+    *(_scaled_columns(kind, *others) for kind, others in _KINDS.items()),
     *(_together(kind, others, n) for n in (3, 2) for kind, others in _KINDS.items()),
 )

@@ -171,7 +171,7 @@ class Matcher:
         op = value.owner
         if (
             not isinstance(op, node.kinds)
-            or op.kernel is not None
+            or op.is_fixed
             or (len(op.results), len(op.operands)) != (1, len(node.operands))
             or not node.where(op)
         ):

@@ -195,7 +195,7 @@ class Pattern(RewritePattern):
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         """Replace the first match whose root is this op, if there is one."""
-        if isinstance(op, self.kinds) and op.kernel is None:
+        if isinstance(op, self.kinds) and not op.is_fixed:
             self.apply(op, rewriter)
 
     def apply(

@@ -1,6 +1,6 @@
 """Mixed precision by lists of the names of ops whose floats are stored in a precision.
 
-    autocast={"f32": ["nn.exp"]}  ->  the pin `any/f32` of each nn.exp that has no other pin
+    autocast={"f32": ["nn.exp"]}  ->  the pin `any/f32` of each nn.exp without a pin
 
 A device has default lists (``kernels/devices.py``), which apply if its requested places name both a
 narrow and a wide float. The user's lists follow them; the last list that names an op applies. Ops
@@ -14,13 +14,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from xdsl.dialects.builtin import StringAttr
 
 from tessella.dialects.nn import Nn
-from tessella.dialects.nn.core import NnOp
+from tessella.dialects.nn.core import PIN, NnOp
 from tessella.dialects.nn.traits import RunsFunction
 from tessella.dialects.place import PlaceAttr
 from tessella.kernels.devices import rules_of
 from tessella.kernels.elements import elements_of
 from tessella.passes.pick.choices import autocast_rows, split_pin
-from tessella.passes.pick.pins import PIN, no_such_name, ops_named, parse_pin
+from tessella.passes.pick.pins import Pin, no_such_name, ops_named, parse_pin, pin_of
 from tessella.passes.pick.places import requested
 from tessella.support.elements import ELEMENTS
 
@@ -37,7 +37,17 @@ def set_autocast(ops: Sequence[NnOp], places: Sequence[PlaceAttr], rows: Sequenc
         place = parse_pin(pin).place
         for op in ops_named(ops, name):
             if place is not None and _has_arithmetic(op, place.precision.data):
-                op.attributes.setdefault(PIN, StringAttr(str(place)))
+                _give_precision(op, place)
+
+
+def _give_precision(op: NnOp, place: PlaceAttr) -> None:
+    """Pin an op to a place with a precision alone, unless it has a pin. A pin to a layout alone
+    gets the precision."""
+    at = (pin_of(op) or Pin(place)).place
+    if at is not None and at == PlaceAttr.get("any", "any", at.layout):
+        op.attributes[PIN] = StringAttr(str(at.resolved(place)))
+    elif PIN not in op.attributes:
+        op.attributes[PIN] = StringAttr(str(place))
 
 
 def _check_names(ops: Sequence[NnOp], rows: Iterable[str]) -> None:

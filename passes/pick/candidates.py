@@ -158,6 +158,9 @@ class Request:
     """True if kernels at other places are candidates too."""
     switches: Switches = NO_SWITCHES
     narrowing: Narrowing = NOTHING_NARROWED
+    is_split: bool = False
+    """True if the op is pinned to a layout that splits a dimension. A kernel for any layout serves
+    the pin only if its statements work with this layout."""
 
     @cached_property
     def falls(self) -> tuple[str, ...]:
@@ -182,12 +185,15 @@ class Request:
             return self._candidates(op, None)
         if pin.place is None:
             return self._candidates(op, pin.kernel)
-        found = self._pinned_to(pin.place)._candidates(op, pin.kernel)
+        has_layout = pin.place.layout != ANY_LAYOUT
+        is_split = pin.place.layout.is_split and _has_layouts(op)
+        asked = replace(self._pinned_to(pin.place), is_split=is_split)
+        found = asked._candidates(op, pin.kernel)
         others = self._elsewhere(op, pin, {*found.ranks, *(r.site for r in found.rejected)})
         return replace(
             found,
             rejected=[*found.rejected, *others],
-            layout=None if pin.place.layout == ANY_LAYOUT else pin.place.layout,
+            layout=pin.place.layout if found.step == "exact" and has_layout else None,
         )
 
     def _pinned_to(self, place: PlaceAttr) -> Request:
@@ -195,7 +201,7 @@ class Request:
         place has no device, its open parts are those of the requested places."""
         device = place.device.data
         if device != "any":
-            return replace(self, places=[place], fallback=device == "host")
+            return replace(self, places=[place], fallback=False)
         return replace(self, places=list(dict.fromkeys(map(place.resolved, self.places))))
 
     def _elsewhere(self, op: NnOp, pin: Pin, known: Collection[Site]) -> Iterator[Rejection]:
@@ -214,7 +220,7 @@ class Request:
         rejected: list[Rejection] = []
         undecided: UndecidedSizeError | None = None
         for site, is_narrowed in self._sites(op, wanted, storage):
-            step, rank, reason = _step(site, wanted, storage, self.falls)
+            step, rank, reason = self._step(site, wanted, storage)
             try:
                 reason = reason or site.kernel.applies(op) or _unreadable(site, op)
                 reason = reason or why_not_on_device(site.kernel, op, site.place(op))
@@ -252,6 +258,13 @@ class Request:
             for site in by_step[step]
         ]
         return Candidates(by_step[chosen], chosen, rejected)
+
+    def _step(
+        self, site: Site, wanted: Sequence[PlaceAttr], storage: StoredElements
+    ) -> tuple[str, int, str | None]:
+        step, rank, reason = _step(site, wanted, storage, self.falls)
+        is_open = self.is_split and site.layout is None
+        return "layout" if is_open and step == "exact" else step, rank, reason
 
     def _sites(
         self, op: NnOp, wanted: Sequence[PlaceAttr], storage: StoredElements

@@ -24,8 +24,8 @@ from xdsl.ir import SSAValue
 
 from tessella import kernels
 from tessella.dialects.nn.core import NnOp
-from tessella.passes.base import Gain, is_constant, sources_of
-from tessella.passes.fold_constants import may_fold
+from tessella.passes.base import Gain, sources_of
+from tessella.passes.fold_constants import may_fold, will_be_constant
 from tessella.passes.pick import by_cost
 from tessella.passes.pick.candidates import NO_KERNEL, Candidates, Request, layouts_in_play
 from tessella.passes.pick.kernel_cost import Prices
@@ -161,7 +161,7 @@ def _folded(ops: Sequence[NnOp], constants: Container[SSAValue]) -> set[NnOp]:
     """Return the ops that depend only on constants, and that ``fold-constants`` evaluates."""
     folded: set[NnOp] = set()
     for op in ops:
-        known = (is_constant(x) or x in constants or x.owner in folded for x in op.operands)
+        known = (x in constants or x.owner in folded or will_be_constant(x) for x in op.operands)
         if all(known) and may_fold(op):
             folded.add(op)
     return folded

@@ -8,7 +8,7 @@ The device `cpu` in a list stands for the CPU of the target. An entry point of t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
 from tessella.dialects.place import is_device, known_devices, parse_place
@@ -27,10 +27,22 @@ def named_places(name: str, arch: str) -> tuple[str, ...]:
         raise OptionError(
             f"unknown list of places {name!r}",
             expected=f"one of {', '.join(known)}, or places such as ['x86/f32/nhwc', 'host']",
-            hint=did_you_mean(name, [*known, *known_devices()]),
+            hint=_as_list(name, known) or did_you_mean(name, [*known, *known_devices()]),
         )
     found = known[name]
     return at_cpu(_plugged(found, arch) if isinstance(found, Plugin) else found, arch)
+
+
+def _as_list(text: str, known: Container[str]) -> str | None:
+    """Return the hint that a text which lists places must be a list; None for other texts."""
+    parts = [part.strip() for part in text.split(",")]
+    try:
+        for part in parts:
+            if part not in known:
+                parse_place(part)
+    except OptionError:
+        return None
+    return f"did you mean {parts}?"
 
 
 def expanded(places: Iterable[str], arch: str) -> tuple[str, ...]:

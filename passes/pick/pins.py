@@ -16,15 +16,12 @@ from fnmatch import fnmatchcase
 
 from xdsl.dialects.builtin import StringAttr
 
-from tessella.dialects.nn.core import NnOp
+from tessella.dialects.nn.core import PIN, NnOp
 from tessella.dialects.place import PlaceAttr, parse_place
 from tessella.kernels.registry import kernels_of
 from tessella.passes.pick.choices import split_pin
 from tessella.support.errors import OptionError
 from tessella.support.names import did_you_mean
-
-PIN = "pin"
-"""The attribute of an op that says where, or by which kernel, it has to run."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,7 @@ def parse_pin(text: str) -> Pin:
     place, kernel, name = text.rpartition("kernel=")
     if not kernel:
         place, name = name, ""
-    if not (place or name) or (kernel and not name):
+    if not (place or name) or (kernel and not name) or "kernel=" in place:
         raise OptionError(
             "cannot read a pin",
             expected="a place, kernel=NAME, or both with a comma between them",
@@ -79,21 +76,34 @@ def parse_pin(text: str) -> Pin:
 def pin_of(op: NnOp) -> Pin | None:
     """Return the pin that an op records; None if it has none. Raises OptionError."""
     text = op.attributes.get(PIN)
-    return parse_pin(text.data) if isinstance(text, StringAttr) else None
+    if text is None:
+        return None
+    where = f"the pin of node {op.node!r}"
+    if not isinstance(text, StringAttr):
+        raise OptionError("a pin is a text", where=where, found=str(text))
+    return _parsed(text.data, where)
+
+
+def _parsed(text: str, where: str) -> Pin:
+    """Return the pin of a text. Raises OptionError, which says where the text is."""
+    try:
+        return parse_pin(text)
+    except OptionError as error:
+        raise error.at(where) from None
 
 
 def set_pins(ops: Sequence[NnOp], texts: Iterable[str]) -> None:
     """Record the pins of texts such as `Conv_12=x86/f32/nchw` in the ops that they name.
 
-    The last pin of an op counts. A kernel that an op names already becomes its pin. Raises
+    The last pin of an op counts. A kernel that an op names already is a part of its pin. Raises
     OptionError for a pin that names no op, and for a kernel that an op does not have.
     """
     for op in ops:
         if op.kernel is not None and op.places is None:
-            op.attributes.setdefault(PIN, StringAttr(f"kernel={op.kernel}"))
+            _pin_to_kernel(op, op.kernel)
     for text in texts:
         name, text_of_pin = split_pin(text)
-        pin = parse_pin(text_of_pin)
+        pin = _parsed(text_of_pin, f"the pin {text!r}")
         found = ops_named(ops, name)
         if not found:
             raise no_such_name(ops, name, f"the pin {text!r}")
@@ -101,6 +111,18 @@ def set_pins(ops: Sequence[NnOp], texts: Iterable[str]) -> None:
             op.attributes[PIN] = StringAttr(str(pin))
     for op in ops:
         _check_kernel(op)
+
+
+def _pin_to_kernel(op: NnOp, kernel: str) -> None:
+    pin = pin_of(op) or Pin()
+    if pin.kernel not in (None, kernel):
+        raise OptionError(
+            f"{op.name} names a kernel and is pinned to another one",
+            where=f"the pin of node {op.node!r}",
+            expected=f"the kernel {kernel}",
+            found=f"the kernel {pin.kernel}",
+        )
+    op.attributes[PIN] = StringAttr(str(Pin(pin.place, kernel)))
 
 
 def _check_kernel(op: NnOp) -> None:

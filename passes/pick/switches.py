@@ -44,8 +44,8 @@ def names_of(kernel: Kernel) -> Sequence[str]:
 def parse_switches(text: str) -> Switches:
     """Return the switches of a text such as `-winograd,+blas`.
 
-    Raises OptionError for a name without a sign, a name that no kernel has, and `host`, which is
-    the last fallback of every op.
+    Raises OptionError for a name without a sign, a name that no kernel has, a name that is off and
+    preferred, and `host`, which is the last fallback of every op.
     """
     off: list[str] = []
     preferred: list[str] = []
@@ -68,4 +68,10 @@ def parse_switches(text: str) -> Switches:
                 hint=did_you_mean(part, [sign + name for sign in "-+" for name in known]),
             )
         (preferred if sign == "+" else off).append(name)
+    if both := [name for name in off if name in preferred]:
+        raise OptionError(
+            f"the kernels {both[0]!r} are both off and preferred",
+            where=f"the switches {text!r}",
+            expected=f"-{both[0]} or +{both[0]}",
+        )
     return Switches(tuple(off), tuple(preferred))

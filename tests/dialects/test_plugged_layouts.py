@@ -71,6 +71,7 @@ def test_a_layout_that_splits(install: Installer) -> None:
         ("mine", "[Piece(0)]", "not a memory order"),
         ("mine", "[Piece(d, 2) for d in range(rank)]", "not a memory order"),
         ("mine", "1 // 0", "ZeroDivisionError"),
+        ("mine", "['0'] * rank", "AttributeError"),
     ],
 )
 def test_wrong_layouts(install: Installer, name: str, body: str, message: str) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from xdsl.context import Context
 from xdsl.dialects.arith import AddfOp, SubfOp
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, f32
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import (
@@ -22,11 +22,12 @@ from xdsl.rewriter import Rewriter
 
 import tessella
 from tessella.dialects import nn
+from tessella.dialects.nn.core import tensor
 from tessella.driver.build.pipeline import pipeline
 from tessella.driver.cache import program_cache
 from tessella.driver.options import Options, make_options
 from tessella.passes.fuse_patterns import FusePatternsPass
-from tessella.passes.kinds import ProgramPass
+from tessella.passes.kinds import DebugPass, ProgramPass
 from tessella.support.errors import OptionError
 
 seen: list[str] = []
@@ -157,3 +158,83 @@ def test_nothing_is_cached_on_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     plain, own = (make_options(options=Options(passes=p)) for p in ([], [Ours()]))
     assert program_cache.key("model", (), own) is None
     assert program_cache.key("model", (), plain) is not None
+
+
+# ** wrong passes **
+
+
+class Nameless(ModulePass):
+    def apply(self, ctx: Context, op: ModuleOp) -> None: ...
+
+
+def declaring(name: str, **declarations: Any) -> ModulePass:
+    """A pass with these declarations."""
+    namespace = {"__module__": __name__, "name": name, **declarations}
+    cls: Any = dataclass(frozen=True)(type("Declaring", (Lost,), namespace))
+    return cls()
+
+
+def test_positions_may_refer_to_other_passes_in_any_order() -> None:
+    first, second = declaring("a", runs_before="b"), declaring("b", runs_before="fuse-patterns")
+    for passes in ([first, second], [second, first]):
+        found = names(*passes)
+        at = found.index("fuse-patterns")
+        assert found[at - 2 : at] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "passes, message",
+    [
+        ([Lost], "hint: call the class"),
+        ([Nameless()], "has no name"),
+        ([Ours(), Ours("again")], "another pass of the option has the same name"),
+        ([declaring("a", runs_before=3)], "runs_before is wrong"),
+        ([declaring("a", runs_before="fuse-patterns", stages="nn")], "stages is wrong"),
+        ([declaring("a", runs_before="fuse-patterns", bound_devices=("x68",))], "no such device"),
+        ([declaring("a", runs_before="b"), declaring("b", runs_after="a")], "to each other: a, b"),
+        ([declaring("a", runs_before="a")], "refer to each other: a"),
+        ([declaring("a", runs_before="b"), declaring("b", runs_after="c")], "has no pass 'c'"),
+    ],
+)
+def test_wrong_passes(passes: Any, message: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        names(*passes)
+    assert message in str(caught.value)
+
+
+def raising(ctx: Context, op: ModuleOp) -> None:
+    raise KeyError("x")
+
+
+def breaking(ctx: Context, op: ModuleOp) -> None:
+    """Give an op a result of another type than its operands imply."""
+    neg = next(each for each in op.walk() if isinstance(each, nn.NegOp))
+    Rewriter.replace_value_with_new_type(neg.res, tensor(f32, (3,)))
+
+
+@pytest.mark.parametrize("apply, message", [(raising, "it raised KeyError: 'x'"), (breaking, "it")])
+def test_an_exception_names_the_pass(apply: Any, message: str) -> None:
+    step = declaring("a", runs_before="fuse-patterns", apply=lambda _, *given: apply(*given))
+
+    @tessella.jit(options=Options(passes=[step]))
+    def f(x: Any) -> Any:
+        return -x
+
+    with pytest.raises(OptionError) as caught:
+        f(np.ones(4, np.float32))
+    assert f"the pass 'a' of the option 'passes': {message}" in str(caught.value)
+
+
+def test_a_debug_pass_of_the_caller_runs() -> None:
+    @dataclass(frozen=True)
+    class Look(DebugPass):
+        name = "look"
+        runs_before = "pick-kernels"
+
+        def inspect(self, ctx: Context, module: ModuleOp) -> None:
+            seen.append("look")
+
+    seen.clear()
+    assert "look" in names(Look())
+    tessella.jit(options=Options(passes=[Look()]))(lambda x: -x)(np.ones(4, np.float32))
+    assert seen == ["look"]

@@ -16,7 +16,7 @@ from tessella.tools.commands.shared import add_options, options_of
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"pick": "luck"}, "unknown pick 'luck'\n  expected: one of cost, grade, measure"),
-    ({"pick": ["cost"]}, "option 'pick' has the wrong type\n  expected: str"),
+    ({"pick": ["cost"]}, "wrong type\n  expected: one of cost, grade, measure, or a function"),
     ({"kernels": 1}, "the option 'kernels' has the wrong type"),
     ({"passes": "fold-constants"}, "the option 'passes' has the wrong type"),
     ({"pin": "Conv_12"}, "the option 'pin' has the wrong type"),
@@ -24,6 +24,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"autocast": ["nn.exp"]}, "the option 'autocast' has the wrong type"),
     ({"autocast": {"f32": "nn.exp"}}, "the option 'autocast' has the wrong type"),
     ({"autocast": {"f32": [1]}}, "the option 'autocast' has the wrong type"),
+    ({"autocast": {"f32": [""]}}, "the option 'autocast' has the wrong type"),
     (
         {"autocast": {"f31": ["nn.exp"]}},
         "no lists for 'f31'\n  expected: one of f64, f32, f16, bf16",
@@ -34,7 +35,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"max_weight_growth": "2"}, "wrong type\n  expected: a number"),
     ({"budget": True}, "wrong type"),
     ({"budget": -1}, "a number from 0 on to"),
-    ({"database": 3}, "wrong type\n  expected: str or NoneType"),
+    ({"database": 3}, "wrong type\n  expected: str or None"),
 ]
 
 

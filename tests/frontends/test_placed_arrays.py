@@ -105,6 +105,38 @@ def test_a_chain_converts_once(found: list[str], pick: Any) -> None:
     np.testing.assert_allclose(result, ts.ops.conv(plain * 1.5, W2), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("layout", ["nhwc", "nchw4c"])
+def test_the_layout_stays_however_the_other_operands_lie(layout: str) -> None:
+    """Costs alone would take row-major memory, and the next op would convert its operand."""
+    plain = normal(2, 8, 3, 5)
+    x = ts.array(plain, place=f"any/any/{layout}")
+    for y, expected in (
+        (ts.ops.add(x, plain), plain + plain),
+        (ts.ops.add(plain, x), plain + plain),
+        (ts.ops.add(x, ts.array(plain, place="any")), plain + plain),
+        (ts.ops.concat(x, plain, axis=0), np.concatenate([plain, plain])),
+        (ts.ops.tile(x, repeats=(4, 1, 1, 1)), np.tile(plain, (4, 1, 1, 1))),
+    ):
+        assert isinstance(y, ts.PlacedArray)
+        assert y.place == f"{CPU}/f32/{layout}"
+        np.testing.assert_array_equal(np.asarray(y), expected)
+    own = ts.ops.with_options(options=ts.Options(pin={"nn.add": "any/any/nchw"}))
+    assert own.add(x, plain).place == f"{CPU}/f32/nchw"
+    bf16 = ts.ops.with_options(options=ts.Options(autocast={"bf16": ["nn.add"]}))
+    assert bf16.add(x, plain).place == f"{CPU}/bf16/{layout}"
+
+
+def test_arrays_without_dimensions() -> None:
+    for place in ("any", "any/any/nhwc", "host", "any/bf16"):
+        x = ts.array(np.float32(3), place=place)
+        for each, value in ((x, 3), (ts.ops.neg(x), -3)):
+            assert (each.shape, np.asarray(each).shape) == ((), ())
+            assert float(np.asarray(each)) == value
+        assert x.dtype == np.asarray(x).dtype
+    total = ts.ops.reduce_sum(ts.array(X, place="any"), axes=(0, 1, 2, 3), keepdims=False)
+    assert np.asarray(total).shape == ()
+
+
 def test_an_op_without_kernels_in_the_layout_converts(found: list[str]) -> None:
     x = ts.array(X, place="any/f32/nhwc")
     values, indices = ts.ops.topk(x, k=2)
@@ -172,6 +204,8 @@ def test_stages_and_files(tmp_path: Any) -> None:
     [
         (InputError, "requires an array", "text", "any"),
         (InputError, "requires an array", object(), "any"),
+        (InputError, "requires an array", [[1, 2], [3]], "any"),
+        (InputError, "requires an array", [np.arange(2), object()], "any"),
         (OptionError, "unknown part 'gpu'", X, "gpu"),
         (OptionError, f"the device {CPU} or host", X, "opencl"),
         (OptionError, "the precision f32 of the array", X, "any/i8"),

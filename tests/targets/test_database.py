@@ -128,7 +128,7 @@ def test_what_is_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:
-    for path in (tmp_path, tmp_path / "none.json"):
+    for path in (tmp_path, tmp_path / "none.json", tmp_path / "x\0y"):
         with pytest.raises(OptionError, match="cannot be read"):
             database.read(path)
     (tmp_path / "file").write_text("")

@@ -61,6 +61,15 @@ def test_a_closed_pipe_is_no_error(command: str) -> None:
     assert (process.returncode, error) == (0, b"")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="it is a device of Linux")
+def test_a_full_disk_is_an_error_without_a_traceback() -> None:
+    run = "import sys; from tessella.tools.opt import main; sys.exit(main(['--list-passes']))"
+    with open("/dev/full", "wb") as full:
+        ended = subprocess.run([sys.executable, "-c", run], stdout=full, stderr=subprocess.PIPE)
+    assert ended.returncode == 1
+    assert ended.stderr == b"error: the system refuses: No space left on device\n"
+
+
 def test_verification_can_be_left_out(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # xDSL switches it off in the whole process: this puts it back
     monkeypatch.setattr(Attribute, "__post_init__", Attribute.__post_init__)

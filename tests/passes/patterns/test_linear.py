@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -157,7 +158,10 @@ def test_integers() -> None:
 # ** whole models **
 
 X3, FLAT = {"x": sample(0, 2, 5, 8)}, {"x": sample(0, 10, 8)}
-LAYER = {"w": sample(1, 8, 6), "b": sample(2, 6)}
+LAYER = {
+    "w": sample(1, 8, 6), "b": sample(2, 6), "turned": sample(4, 6, 8),
+    "columns": abs(sample(6, 8)) + 0.5,
+}  # fmt: skip
 SPELLINGS: dict[str, tuple[str, list[str], dict[str, Array]]] = {
     "Gemm": ("y = Gemm(x, w, b)", ["fc"], FLAT),
     "Gemm with factors": ("y = Gemm <alpha = 0.5, beta = 2.0> (x, w, b)", ["fc"], FLAT),
@@ -184,6 +188,17 @@ SPELLINGS: dict[str, tuple[str, list[str], dict[str, Array]]] = {
     "a scale before the product": (
         "s = Mul(x, 0.25f) t = Div(s, 3.0f) a = MatMul(t, w) y = Add(a, b)", ["fc"], X3,
     ),
+    "scaled columns before the product": ("s = Mul(columns, x) y = MatMul(s, w)", ["matmul"], X3),
+    "divided columns before a layer": (
+        "s = Div(x, columns) a = MatMul(s, w) y = Add(a, b)", ["fc"], X3,
+    ),
+    "columns scaled before a Gemm": (
+        "s = Mul(x, columns) y = Gemm <transB = 1> (s, turned, b)", ["fc"], FLAT,
+    ),
+    "scales around the product": (
+        "s = Mul(x, columns) t = Div(s, 3.0f) u = Div(t, columns) a = MatMul(u, w) c = Mul(a, b) "
+        "d = Mul(c, 0.5f) y = Add(d, b)", ["fc"], X3,
+    ),
     "with gelu and residual": (
         "a = MatMul(x, w) c = Add(a, b) d = Div(c, 1.4142135f) e = Erf(d) f = Add(e, 1.0f) "
         "g = Mul(c, f) h = Mul(g, 0.5f) y = Add(h, skip)",
@@ -195,7 +210,8 @@ SPELLINGS: dict[str, tuple[str, list[str], dict[str, Array]]] = {
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_spelling(name: str) -> None:
     body, expected, inputs = SPELLINGS[name]
-    model = spelling.check(body, expected, inputs, LAYER)
+    used = {key: array for key, array in LAYER.items() if re.search(rf"\b{key}\b", body)}
+    model = spelling.check(body, expected, inputs, used)
     assert len(spelling.kernels_of(model)) == 1
 
 

@@ -82,6 +82,17 @@ def test_pins_count_more() -> None:
     assert found["exp"] == "bf16"
 
 
+@pytest.mark.parametrize(
+    "pin, place", [("any/any/nhwc", "x86/bf16/nhwc"), ("x86/any/nhwc", "x86/f32/nhwc")]
+)
+def test_a_pin_to_a_layout_gets_the_precision_of_a_list(pin: str, place: str) -> None:
+    rows = autocast_rows({"bf16": ["nn.max_pool"]})
+    picked = pick(network(), "x86/f32", pins=(f"nn.max_pool={pin}",), autocast=rows)
+    (pool,) = (op for op in picked if isinstance(op, nn.MaxPoolOp))
+    assert pool.places is not None
+    assert str(pool.places[0]) == place
+
+
 def test_the_layouts_and_devices_of_places_stay() -> None:
     rows = autocast_rows({"f32": ["nn.max_pool"]})
     for layout in ("nchw", "nhwc"):

@@ -5,19 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import IntegerAttr, StringAttr
+from xdsl.ir import Attribute
 
 from tessella import kernels
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
 from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.core import NnOp
+from tessella.driver.build.pipeline import pipeline
+from tessella.driver.options import make_options
 from tessella.kernels import registry
 from tessella.kernels.elements import rows
 from tessella.kernels.registry import CPU, Kernel
 from tessella.passes.pick.switches import parse_switches
 from tessella.support.errors import OptionError, UnsupportedError
-from tests.passes.harness import GraphBuilder, ops, sample
+from tests.passes.harness import GraphBuilder, apply, ops, sample
 from tests.passes.pick.programs import POINTWISE, constant_cost, convolution, pick
 
 CONV = nn.ConvOp.name
@@ -68,6 +71,58 @@ def test_a_pin_is_in_the_ir() -> None:
     assert 'pin = "x86/f32/nchw"' in str(picked)
 
 
+def layer(**attributes: Attribute) -> Graph:
+    """A matrix product and a sum, with attributes of the product."""
+    g = GraphBuilder(x=sample(0, 4, 8), b=sample(1, 16))
+    w = g.weight(sample(2, 8, 16))
+    product = g.op(nn.MatmulOp, [g.inputs["x"], w], transpose_b=False)
+    assert isinstance(product.owner, NnOp)
+    product.owner.attributes |= attributes
+    return g.graph(g.op(nn.AddOp, [product, g.inputs["b"]]))
+
+
+def test_ops_with_pins_in_the_ir_are_not_fused() -> None:
+    assert [op.name for op in fused(layer())] == ["nn.fc"]
+    product, _ = fused(layer(pin=StringAttr("host")))
+    assert (product.name, product.kernel) == ("nn.matmul", "host")
+
+
+def fused(graph: Graph) -> list[NnOp]:
+    """The ops after the passes up to the pick of kernels."""
+    steps = list(pipeline(make_options(target="avx2"))[0][1])
+    last = next(i for i, step in enumerate(steps) if step.name == "pick-kernels")
+    return [op for op in ops(apply(graph, *steps[: last + 1])) if op.kernel is not None]
+
+
+@pytest.mark.parametrize(
+    "pin, reason",
+    [
+        (IntegerAttr(3, 64), "a pin is a text"),
+        (StringAttr(""), "cannot read a pin"),
+        (StringAttr("x86/f31"), "unknown part 'f31'"),
+        (StringAttr("kernel=matmul,kernel=host"), "cannot read a pin"),
+    ],
+)
+def test_a_pin_in_the_ir_that_cannot_be_read(pin: Attribute, reason: str) -> None:
+    with pytest.raises(OptionError, match=reason) as caught:
+        pick(layer(pin=pin))
+    assert caught.value.where == "the pin of node 'nn.matmul'"
+
+
+def test_a_kernel_and_a_pin_that_are_in_the_ir() -> None:
+    def picked(pin: str) -> str | None:
+        graph = layer(pin=StringAttr(pin))
+        product = next(op for op in ops(graph) if op.name == "nn.matmul")
+        product.picked_kernel = StringAttr("host")
+        return next(op.kernel for op in pick(graph) if op.name == "nn.matmul")
+
+    assert picked("host") == "host"
+    with pytest.raises(UnsupportedError, match="the pin 'x86/any/any,kernel=host' leaves no"):
+        picked("x86")
+    with pytest.raises(OptionError, match="names a kernel and is pinned to another one"):
+        picked("kernel=matmul")
+
+
 def test_a_kernel_that_is_in_the_ir_stays() -> None:
     graph = convolution()
     conv = next(op for op in ops(graph) if isinstance(op, nn.ConvOp))
@@ -90,14 +145,29 @@ def test_a_pin_names_what_exists(pin: str, hint: str) -> None:
 
 @pytest.mark.parametrize("pin", ["host", "=host", f"{CONV}=", f"{CONV}=x86//", "a=x86/f31"])
 def test_a_pin_that_cannot_be_read(pin: str) -> None:
-    with pytest.raises(OptionError, match=r"cannot read a pin|unknown part"):
+    with pytest.raises(OptionError, match=r"cannot read a pin|unknown part") as caught:
         pick(named(convolution()), pins=(pin,))
+    assert repr(pin) in str(caught.value)
 
 
-@pytest.mark.parametrize("pin", ["kernel=winograd4", "x86/f32/nhwc,kernel=host"])
+@pytest.mark.parametrize("pin", ["kernel=winograd4", "x86/f32/nhwc,kernel=host", "host/f16/any"])
 def test_a_pin_that_leaves_no_kernel_is_named(pin: str) -> None:
     with pytest.raises(UnsupportedError, match=f"the pin '{pin}' leaves no kernel"):
         pick(named(convolution()), pins=(f"{CONV}={pin}",))
+
+
+def test_kernels_for_any_layout_are_pinned_to_layouts_that_they_can_read() -> None:
+    """Three channels do not fall into blocks of 8 where a tensor is repeated along them."""
+    for channels, repeats in ((8, (2, 1, 1, 1)), (3, (1, 2, 1, 1))):
+        g = GraphBuilder(x=sample(0, 1, channels, 4, 4))
+        graph = g.graph(g.op(nn.TileOp, [g.inputs["x"]], repeats=repeats))
+        if channels == 8:
+            (op,) = pick(graph, pins=("nn.tile=x86/f32/nchw8c",))
+            assert op.places is not None
+            assert str(op.places[-1]) == "x86/f32/nchw8c"
+        else:
+            with pytest.raises(UnsupportedError, match="the pin 'x86/f32/nchw8c' leaves no kernel"):
+                pick(graph, pins=("nn.tile=x86/f32/nchw8c",))
 
 
 def test_a_fallback_that_a_pin_requests_is_no_error() -> None:
@@ -168,3 +238,9 @@ def test_switches_that_cannot_be_read(text: str) -> None:
     kernels.load()
     with pytest.raises(OptionError, match="cannot read the switch"):
         parse_switches(text)
+
+
+def test_a_kernel_that_is_off_is_not_preferred() -> None:
+    kernels.load()
+    with pytest.raises(OptionError, match="the kernels 'conv' are both off and preferred"):
+        parse_switches("-conv,+winograd,+conv")

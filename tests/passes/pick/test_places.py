@@ -29,7 +29,12 @@ from tessella.passes.pick import falls
 from tessella.passes.pick.choices import PLACES
 from tessella.passes.pick.kernel_cost import OpCost
 from tessella.runtime.devices import BUILT_IN
-from tessella.support.errors import OptionError, PluginError, UnsupportedError
+from tessella.support.errors import (
+    InternalError,
+    OptionError,
+    PluginError,
+    UnsupportedError,
+)
 from tessella.support.plugins import DEVICES, Plugin
 from tessella.support.plugins import PLACES as PLUGGED
 from tessella.tools.commands.shared import add_options, options_of
@@ -135,6 +140,20 @@ def test_a_name_that_no_list_has() -> None:
             make_options(places=places)
         assert (caught.value.expected or "").startswith("one of default, mixed, mobile, numpy, ")
         assert caught.value.hint == "did you mean 'mobile'?"
+
+
+@pytest.mark.parametrize(
+    "text, hint",
+    [
+        ("x86", "['x86']"),
+        ("x86/f32/nhwc", "['x86/f32/nhwc']"),
+        ("opencl/f32, mobile", "['opencl/f32', 'mobile']"),
+    ],
+)
+def test_a_text_that_lists_places(text: str, hint: str) -> None:
+    with pytest.raises(OptionError, match="unknown list of places") as caught:
+        make_options(places=text)
+    assert caught.value.hint == f"did you mean {hint}?"
 
 
 def test_commands_take_names() -> None:
@@ -387,6 +406,26 @@ def test_a_device_has_a_rule_for_what_it_lacks() -> None:
             with registered_rules("bare", DeviceRules(falls_to)):
                 _, conv, _ = pick(convolution(), "bare")
             assert conv.fallback == found
+
+
+@pytest.mark.usefixtures("_devices")
+@pytest.mark.parametrize(
+    "device, rules, message",
+    [
+        ("far", DeviceRules(), "device\n  expected: some of host, x86, "),
+        ("bare:1", DeviceRules(), "device"),
+        ("bare", DeviceRules(("naer",)), "falls_to\n  expected: some of cpu, host, x86, "),
+        ("bare", DeviceRules(("x86/f32",)), "falls_to"),
+        ("bare", DeviceRules("cpu"), "falls_to"),  # pyright: ignore[reportArgumentType]
+        ("bare", DeviceRules(autocast={"f31": ["nn.exp"]}), "autocast\n  expected: some of f64, "),
+        ("bare", DeviceRules(autocast={"f32": "nn.exp"}), "autocast\n  expected: strings"),
+        ("x86", DeviceRules(), "the device x86 already has rules"),
+    ],
+)
+def test_wrong_rules_for_a_device(device: str, rules: DeviceRules, message: str) -> None:
+    with pytest.raises(InternalError) as caught, registered_rules(device, rules):
+        pass
+    assert message in str(caught.value)
 
 
 @pytest.mark.usefixtures("_devices")

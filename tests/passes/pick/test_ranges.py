@@ -155,6 +155,22 @@ def test_methods_of_convolutions_cross() -> None:
         assert each["regret"] < 2
 
 
+def test_the_memory_of_the_last_sizes_excludes_no_method() -> None:
+    """The tiles of many images are too large, but few calls have so many."""
+    kernels_of = {size: next(iter(pick(convolution(size)))).kernel for size in (128, 1 << 13)}
+    assert kernels_of == {128: "winograd4", 1 << 13: "conv"}
+    assert next(iter(pick(convolution(N.size)))).kernel == "winograd4"
+
+
+def test_the_memory_of_the_last_sizes_excludes_no_products_of_taps() -> None:
+    size, settings = N.size, {**PADDED, "strides": (2, 2), "output_pads": (0, 0)}
+    g = GraphBuilder(x=tensor(f32, (size, 64, 16, 16)))
+    w = g.weight(sample(1, 64, 3, 4, 4))
+    op = g.op(nn.ConvTransposeOp, [g.inputs["x"], w], **settings)
+    (picked,) = pick(declared(g.graph(op), size))
+    assert picked.kernel == "col2im"
+
+
 # ** the sizes **
 
 

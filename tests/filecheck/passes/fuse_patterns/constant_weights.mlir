@@ -36,6 +36,51 @@ func.func @not_scaled(%x: tensor<5x3xf32>, %v: tensor<3x4xf32>) -> (tensor<5x4xf
 
 // -----
 
+// A factor or a divisor of each column moves into the rows of constant weights.
+
+// CHECK-LABEL: func.func @columns
+// CHECK:         %[[S:.*]] = nn.reshape %s shape [3, 1]
+// CHECK:         %[[W:.*]] = nn.mul %w, %[[S]] : tensor<3x4xf32>
+// CHECK:         %y = nn.fc %x, %[[W]], %b {
+// CHECK:         %[[V:.*]] = nn.div %v, %{{.*}} : tensor<4x3xf32>
+// CHECK:         %z = nn.matmul %x, %[[V]] transpose_b
+func.func @columns(%x: tensor<5x3xf32>) -> (tensor<5x4xf32>, tensor<5x4xf32>) {
+  %w = nn.weight @w : tensor<3x4xf32>
+  %v = nn.weight @v : tensor<4x3xf32>
+  %b = nn.weight @b : tensor<4xf32>
+  %s = nn.weight @s : tensor<3xf32>
+  %t = nn.weight @t : tensor<1x3xf32>
+  %1 = nn.mul %s, %x : tensor<5x3xf32>
+  %y = nn.fc %1, %w, %b : tensor<5x4xf32>
+  %2 = nn.div %x, %t : tensor<5x3xf32>
+  %z = nn.matmul %2, %v transpose_b true : tensor<5x4xf32>
+  func.return %y, %z : tensor<5x4xf32>, tensor<5x4xf32>
+}
+
+// -----
+
+// Factors of rows, a dividend, factors that are no constants, and factors that make x larger.
+
+// CHECK-LABEL: func.func @not_columns
+// CHECK-NOT:     scaled-operand
+func.func @not_columns(%x: tensor<5x3xf32>, %f: tensor<3xf32>) -> (tensor<5x4xf32>, tensor<5x4xf32>, tensor<5x4xf32>, tensor<5x4xf32>) {
+  %w = nn.weight @w : tensor<3x4xf32>
+  %s = nn.weight @s : tensor<3xf32>
+  %r = nn.weight @r : tensor<5x1xf32>
+  %1 = nn.mul %x, %r : tensor<5x3xf32>
+  %a = nn.matmul %1, %w : tensor<5x4xf32>
+  %2 = nn.div %s, %x : tensor<5x3xf32>
+  %b = nn.matmul %2, %w : tensor<5x4xf32>
+  %3 = nn.mul %x, %f : tensor<5x3xf32>
+  %c = nn.matmul %3, %w : tensor<5x4xf32>
+  %l = nn.weight @l : tensor<5x3xf32>
+  %4 = nn.mul %f, %l : tensor<5x3xf32>
+  %d = nn.matmul %4, %w : tensor<5x4xf32>
+  func.return %a, %b, %c, %d : tensor<5x4xf32>, tensor<5x4xf32>, tensor<5x4xf32>, tensor<5x4xf32>
+}
+
+// -----
+
 // The last factor of a gelu stays with it, although a product with constant weights could take it.
 
 // CHECK-LABEL: func.func @late

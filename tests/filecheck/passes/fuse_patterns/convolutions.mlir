@@ -1,4 +1,4 @@
-// RUN: tessella-opt %s -p 'fuse-patterns{only="pad-conv","batch-norm-conv","conv-conv"}' --split-input-file | filecheck %s
+// RUN: tessella-opt %s -p 'fuse-patterns{only="pad-conv","batch-norm-conv","conv-conv","scaled-operand"}' --split-input-file | filecheck %s
 
 // Zeros around an image are pads of the convolution.
 
@@ -113,4 +113,40 @@ func.func @not_twice(%x: tensor<1x3x8x8xf32>) -> (tensor<1x4x10x10xf32>, tensor<
   %r = nn.relu %d : tensor<1x4x8x8xf32>
   %4 = nn.conv %r, %v : tensor<1x4x8x8xf32>
   func.return %1, %2, %3, %4 : tensor<1x4x10x10xf32>, tensor<1x4x6x6xf32>, tensor<1x4x8x8xf32>, tensor<1x4x8x8xf32>
+}
+
+// -----
+
+// A factor of each channel moves into constant weights, whatever the padding.
+
+// CHECK-LABEL: func.func @scaled
+// CHECK:         %[[W:.*]] = nn.mul %w, %{{.*}} : tensor<4x3x3x3xf32>
+// CHECK-NEXT:    %y = nn.conv %x, %[[W]], %b pads [1, 1, 1, 1] {
+func.func @scaled(%x: tensor<1x3x8x8xf32>) -> tensor<1x4x8x8xf32> {
+  %w = nn.weight @w : tensor<4x3x3x3xf32>
+  %b = nn.weight @b : tensor<4xf32>
+  %s = nn.weight @s : tensor<3x1x1xf32>
+  %1 = nn.mul %s, %x : tensor<1x3x8x8xf32>
+  %y = nn.conv %1, %w, %b pads [1, 1, 1, 1] : tensor<1x4x8x8xf32>
+  func.return %y : tensor<1x4x8x8xf32>
+}
+
+// -----
+
+// Factors along another axis, a dividend, and a convolution with groups.
+
+// CHECK-LABEL: func.func @not_scaled
+// CHECK-NOT:     scaled-operand
+func.func @not_scaled(%x: tensor<1x3x8x8xf32>) -> (tensor<1x4x8x8xf32>, tensor<1x4x8x8xf32>, tensor<1x3x8x8xf32>) {
+  %w = nn.weight @w : tensor<4x3x1x1xf32>
+  %g = nn.weight @g : tensor<3x1x1x1xf32>
+  %s = nn.weight @s : tensor<3x1x1xf32>
+  %c = nn.weight @c : tensor<8xf32>
+  %1 = nn.mul %x, %c : tensor<1x3x8x8xf32>
+  %a = nn.conv %1, %w : tensor<1x4x8x8xf32>
+  %2 = nn.div %s, %x : tensor<1x3x8x8xf32>
+  %b = nn.conv %2, %w : tensor<1x4x8x8xf32>
+  %3 = nn.mul %x, %s : tensor<1x3x8x8xf32>
+  %d = nn.conv %3, %g groups 3 : tensor<1x3x8x8xf32>
+  func.return %a, %b, %d : tensor<1x4x8x8xf32>, tensor<1x4x8x8xf32>, tensor<1x3x8x8xf32>
 }
