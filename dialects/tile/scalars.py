@@ -148,6 +148,7 @@ _FUNCTIONS: Mapping[str, Function] = {
     "arith.subf": np.subtract,
     "arith.mulf": np.multiply,
     "arith.divf": np.divide,
+    "arith.remf": np.fmod,
     "arith.negf": np.negative,
     "arith.maximumf": np.maximum,
     "arith.minimumf": np.minimum,

@@ -18,7 +18,7 @@ from tessella.frontends.onnx.cut import CutError, defined_by_onnx, located
 from tessella.frontends.onnx.functions import Calls, defined_in, fixed_body, typed_body
 from tessella.frontends.onnx.held import Held, Known
 from tessella.frontends.onnx.model import Node, NodeGraph, OnnxFunction, OnnxModel, Tensor
-from tessella.frontends.onnx.names import live_nodes, names_read
+from tessella.frontends.onnx.names import all_names, live_nodes, names_read
 from tessella.frontends.onnx.of_sizes import names_of_sizes
 from tessella.frontends.onnx.registry import DOMAIN, Converter, VersionedConverter
 from tessella.frontends.onnx.schemas import Schema, schema
@@ -130,6 +130,9 @@ class GraphConversion:
         self._late = Late()
         self._made: dict[str, Node] = {}
         """The converted nodes of the main graph, by the names of their outputs."""
+        self._names = all_names(model.graph)
+        """The names of the values of the main graph and of the graphs in it, and of the functions
+        whose nodes have replaced calls."""
         self._put_off_for: UnknownValueError | None = None
         self._issues: list[Unsupported] = []
         self._calls = Calls()
@@ -245,13 +248,22 @@ class GraphConversion:
         elif is_control(node, self._model.opsets.get("", 1)):
             self._late.add_step(node, None)
         elif (function := self._called(node)) is not None:
-            return inlined(function, node)
+            return self._inlined(function, node)
         elif isinstance(error, UnknownValueError):
             self._put_off_for = error
             self._late.add(node)
         else:
             raise UnsupportedError([Unsupported(error.node.title, error.node.name, _TOO_DEEP)])
         return ()
+
+    def _inlined(self, function: OnnxFunction, call: Node) -> Sequence[Node]:
+        """Return the nodes that replace a call of a function, in names that no other node uses."""
+        prefix = f"{call.name}/"
+        while any(name.startswith(prefix) for name in self._names):
+            prefix = f"{prefix}/"
+        nodes = inlined(function, call, prefix)
+        self._names.update(*(node.outputs for node in nodes))
+        return nodes
 
     def _called(self, node: Node) -> OnnxFunction | None:
         """Return the model's function that a node calls; None if the function's nodes cannot

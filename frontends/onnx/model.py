@@ -106,14 +106,14 @@ class Node:
         return input < len(self.inputs) and bool(self.inputs[input])
 
     def resolved(self, outer: Mapping[str, Any], prefix: str, absent: AbstractSet[str]) -> Node:
-        """Return a node of a function body with the attributes and inputs of a call.
+        """Return a node of a function body, or of a graph in it, with the attributes and inputs of
+        a call.
 
         ``outer`` are the attributes of the call, ``absent`` the names of the inputs that the call
         leaves out. ``prefix`` is put before the node's name.
         """
         attributes = {
-            key: outer.get(value.name) if isinstance(value, AttributeReference) else value
-            for key, value in self.attributes.items()
+            key: _resolved(value, outer, absent) for key, value in self.attributes.items()
         }
         name = f"{prefix}{self.name}"
         if len(name) > _MOST_SHOWN:
@@ -153,6 +153,28 @@ class NodeGraph:
         """The inputs that a caller passes: those that are not initializers, which IR version 3 also
         lists as inputs."""
         return tuple(value for value in self.inputs if value.name not in self.tensors)
+
+    @property
+    def own_names(self) -> set[str]:
+        """The names of the values that the graph defines: inputs, constants and results of
+        nodes."""
+        made = {name for node in self.nodes for name in node.outputs if name}
+        return {value.name for value in self.inputs} | self.tensors.keys() | made
+
+    def resolved(self, outer: Mapping[str, Any], absent: AbstractSet[str]) -> NodeGraph:
+        """Return a graph in a function body with the attributes and inputs of a call: see
+        `Node.resolved`."""
+        captured = absent - self.own_names
+        nodes = tuple(node.resolved(outer, "", captured) for node in self.nodes)
+        return replace(self, nodes=nodes)
+
+
+def _resolved(value: Any, outer: Mapping[str, Any], absent: AbstractSet[str]) -> Any:
+    """Return the value of an attribute in a function body with the attributes and inputs of a
+    call."""
+    if isinstance(value, AttributeReference):
+        return outer.get(value.name)
+    return value.resolved(outer, absent) if isinstance(value, NodeGraph) else value
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,9 +9,14 @@ from tessella.frontends.onnx.model import Node, NodeGraph
 
 def free_names(graph: NodeGraph) -> set[str]:
     """Return the names of the outer values that a graph reads or returns."""
-    made = {value.name for value in graph.inputs} | graph.tensors.keys()
-    made |= {name for node in graph.nodes for name in node.outputs}
-    return ({v.name for v in graph.outputs}.union(*map(names_read, graph.nodes))) - made
+    read = {v.name for v in graph.outputs}.union(*map(names_read, graph.nodes))
+    return read - graph.own_names
+
+
+def all_names(graph: NodeGraph) -> set[str]:
+    """Return the names of the values that a graph and the graphs in it define."""
+    inner = (all_names(inside) for node in graph.nodes for inside in graphs_of(node))
+    return graph.own_names.union(*inner)
 
 
 def graphs_of(node: Node) -> list[NodeGraph]:

@@ -230,20 +230,31 @@ class Cutter:
         return Subprogram(Interface(inputs, types, bounds, elements), source)
 
 
-def inlined(function: OnnxFunction, call: Node) -> list[Node]:
-    """Return the nodes that replace a call of a function: those of its body, with renamed
-    values."""
-    names = dict(zip(function.outputs, call.outputs, strict=False))
-    names |= dict(zip(function.inputs, call.inputs, strict=False))
+def inlined(function: OnnxFunction, call: Node, prefix: str) -> list[Node]:
+    """Return the nodes that replace a call of a function: those of its body, with renamed values.
+
+    ``prefix`` begins the names of the values that the body defines, and no name outside it.
+    """
+    taken = dict(zip(function.inputs, call.inputs, strict=False))
+    given = {k: v for k, v in zip(function.outputs, call.outputs, strict=False) if v}
+    passed = [name for name in given if taken.get(name)]
     nodes = called_nodes(function, call)
-    inner = {name for node in nodes for name in node.outputs} - names.keys()
-    names |= {name: f"{call.name}/{name}" for name in inner}
-    return [_renamed(node, names) for node in nodes]
+    made = {name for node in nodes for name in node.outputs if name}
+    names = {**{name: f"{prefix}{name}" for name in made}, **given, **taken}
+    return [
+        *(_renamed(node, names, prefix) for node in nodes),
+        *(_copy(call, taken[name], given[name]) for name in passed),
+    ]
 
 
-def _renamed(node: Node, names: Mapping[str, str]) -> Node:
+def _copy(call: Node, source: str, target: str) -> Node:
+    """Return a node that passes an input of a function on as a result of the call."""
+    return Node("Identity", "", "", call.name, (source,), (target,))
+
+
+def _renamed(node: Node, names: Mapping[str, str], prefix: str) -> Node:
     attributes = {
-        key: _graph_renamed(value, names) if isinstance(value, NodeGraph) else value
+        key: _graph_renamed(value, names, prefix) if isinstance(value, NodeGraph) else value
         for key, value in node.attributes.items()
     }
     return replace(
@@ -254,10 +265,18 @@ def _renamed(node: Node, names: Mapping[str, str]) -> Node:
     )
 
 
-def _graph_renamed(graph: NodeGraph, names: Mapping[str, str]) -> NodeGraph:
-    """Return a graph that captures the same values under other names. ``names`` maps old to new
-    names."""
-    taken = {name: names[name] for name in free_names(graph) & names.keys()}
-    outputs = tuple(replace(v, name=taken.get(v.name, v.name)) for v in graph.outputs)
-    nodes = tuple(_renamed(node, taken) for node in graph.nodes)
-    return replace(graph, nodes=nodes, outputs=outputs)
+def _graph_renamed(graph: NodeGraph, outer: Mapping[str, str], prefix: str) -> NodeGraph:
+    """Return a graph that captures the same values under other names. ``outer`` maps old to new
+    names; ``prefix`` begins the names that the graph defines."""
+    names = {**outer, **{name: f"{prefix}{name}" for name in graph.own_names}}
+
+    def values(old: Iterable[GraphValue]) -> tuple[GraphValue, ...]:
+        return tuple(replace(v, name=names.get(v.name, v.name)) for v in old)
+
+    return replace(
+        graph,
+        nodes=tuple(_renamed(node, names, prefix) for node in graph.nodes),
+        inputs=values(graph.inputs),
+        outputs=values(graph.outputs),
+        tensors={names[name]: tensor for name, tensor in graph.tensors.items()},
+    )

@@ -10,9 +10,11 @@ import pytest
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType, Signedness, f32, i1, i8, i32
 from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.irdl import IRDLOperation
 
+from tessella.codegen.emit_math import MATH
 from tessella.dialects import nn
-from tessella.dialects.arith import CASTS, CmpfOp, CmpiOp
+from tessella.dialects.arith import CASTS, CmpfOp, CmpiOp, RemFOp
 from tessella.dialects.graph import Graph
 from tessella.dialects.interpret import interpret
 from tessella.dialects.nn.core import dtype_of, type_of
@@ -159,6 +161,7 @@ DIVISORS = np.array([-1, 2, -2, 0], np.int8)
         (arith.ShRSIOp, (BYTES, np.array([1, 2, 8, -1], np.int8)), [-64, -2, 0, 0]),
         (arith.ShRUIOp, (BYTES, np.array([1, 2, 8, -1], np.int8)), [64, 62, 0, 0]),
         (arith.AddiOp, (BYTES, BYTES), [0, -14, 14, -56]),
+        (RemFOp, (FLOATS, OTHERS), [0, -0.5, np.nan, np.nan]),
         (arith.MaximumfOp, (FLOATS, OTHERS), [1.5, 2, np.nan, np.nan]),
         (arith.MaxnumfOp, (FLOATS, OTHERS), [1.5, 2, 1, 0]),
     ],
@@ -169,6 +172,15 @@ def test_arithmetic(op: Any, arrays: tuple[Array, Array], wanted: list[float]) -
         found = evaluate(op(*block.args), list(arrays))
     assert found.dtype == arrays[0].dtype
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("op", MATH)
+def test_functions_of_native_code_have_a_meaning(op: type[IRDLOperation]) -> None:
+    count = len(op.get_irdl_definition().operands)
+    block = Block(arg_types=[f32] * count)
+    with np.errstate(all="ignore"):
+        found = evaluate(op.create(operands=block.args, result_types=[f32]), [FLOATS] * count)
+    assert found.shape == FLOATS.shape
 
 
 @pytest.mark.parametrize(
