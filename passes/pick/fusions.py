@@ -103,6 +103,8 @@ class FusionJudge:
 
 
 Found = Mapping[NnOp, Candidates]
+Folded = tuple[Sequence[NnOp], Container[NnOp]]
+"""Ops, operands first, and those of them that ``fold-constants`` evaluates."""
 
 
 @dataclass(frozen=True)
@@ -125,11 +127,14 @@ class RivalOps:
         named = self.prices.function is not None  # the caller's function reads the names of nodes
         key = (gain, *(group_key(ops, folded, named=named) for ops, folded in groups))
         if key not in self.known:
-            fused, parts = (self._found(ops, folded) for ops, folded in groups)
-            self.known[key] = self._why_not(fused, parts, gain)
+            self.known[key] = self._why_not(*groups, gain)
         return self.known[key]
 
-    def _why_not(self, fused: Found, parts: Found, gain: Gain) -> str | None:
+    def _why_not(self, new: Folded, old: Folded, gain: Gain) -> str | None:
+        fused, by_distance = self._found(*new), self.strategy != "grade" and gain == "sure"
+        if by_distance and all(entry.distance == 0 for entry in fused.values()):
+            return None  # the candidates of the parts are no nearer
+        parts = self._found(*old)
         for op, entry in fused.items():
             if entry.distance > max((e.distance for e in parts.values()), default=NO_KERNEL):
                 return f"{op.name} has no kernel at the requested places, and its parts have"
