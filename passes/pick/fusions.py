@@ -123,7 +123,7 @@ class RivalOps:
         self, new: Sequence[NnOp], old: Sequence[NnOp], constants: Container[SSAValue], gain: Gain
     ) -> str | None:
         """Return why new ops do not replace old ones, as a sentence; None if they do."""
-        groups = [(ops, _folded(ops, constants)) for ops in (new, old)]
+        groups = (new, _folded(new, constants)), (old, _folded(old, constants))
         named = self.prices.function is not None  # the caller's function reads the names of nodes
         key = (gain, *(group_key(ops, folded, named=named) for ops, folded in groups))
         if key not in self.known:
