@@ -30,12 +30,6 @@ from tessella.runtime.pool import ARGUMENTS, LINE
 from tessella.support.sizes import Size
 from tessella.targets import Target
 
-LONG = 1000
-"""The length of a phase, in operations, from which LLVM does not optimise it.
-
-LLVM's time for a function grows with the square of its length, and a phase consists of calls.
-"""
-
 _HANDLERS: Mapping[str, Handler] = {op.name: handler for op, handler in STEPS.items()}
 _LAUNCH = f"""\
 define internal void @launch(ptr %args, ptr %phase) #0 {{
@@ -138,7 +132,9 @@ class _Segment:
         end_phase(w, phase.barrier)
         recorded: Iterable[str] = () if self.stamps is None else load_recorded()
         head = f"{head}(ptr %args, {SHARE.typed}, {SHARES.typed})"
-        attributes = "noinline optnone #0" if len(phase.ops) > LONG else "noinline #0"
+        # Calls alone are no better after LLVM's optimisations, which take longer than all else.
+        has_loops = any(isinstance(op, rt.ScanOp) for op in phase.ops)
+        attributes = "noinline #0" if has_loops else "noinline optnone #0"
         return _function(head, SHARE.text, [*recorded, *w.lines], attributes)
 
     def _writer(self) -> Writer:

@@ -92,7 +92,7 @@ class _Fuser:
         rewriter = PatternRewriter(root)
         for pattern in self._of_kind(type(root)):
             after = root.next_op
-            if pattern.apply(root, rewriter, self._is_made):
+            if pattern.apply(root, rewriter, self._is_made, self.judge.has_refused):
                 assert after is not None
                 return after.prev_op
         return None

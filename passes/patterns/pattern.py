@@ -123,9 +123,18 @@ MAX_TRIES = 64
 """The largest number of matches of one pattern that are tried at one op."""
 
 
+Refusals = Callable[[str, Collection[NnOp]], bool]
+"""A function that returns whether the judge has refused to replace ops by a pattern."""
+
+
 def accept(replacement: Replacement) -> bool:
     """Accept every replacement."""
     return True
+
+
+def nothing_refused(pattern: str, old: Collection[NnOp]) -> bool:
+    """Return False: no replacement was refused."""
+    return False
 
 
 @dataclass(frozen=True)
@@ -199,12 +208,21 @@ class Pattern(RewritePattern):
             self.apply(op, rewriter)
 
     def apply(
-        self, op: NnOp, rewriter: PatternRewriter, judge: Judge = accept
+        self,
+        op: NnOp,
+        rewriter: PatternRewriter,
+        judge: Judge = accept,
+        has_refused: Refusals = nothing_refused,
     ) -> Sequence[SSAValue]:
         """Replace the first match whose root is ``op``. Returns the new values; empty if there is
-        no match, or if the judge rejects it."""
+        no match, or if the judge rejects it, or has rejected it before."""
         for roots, found in islice(self._matches(op), MAX_TRIES):
-            replacement = self._replacement(roots, found)
+            consumed = found.consumed(roots)
+            if consumed is None:
+                continue
+            if has_refused(self.name, consumed):
+                break
+            replacement = self._replacement(roots, found, consumed)
             if replacement is None:
                 continue
             moved = producers_after(roots, replacement.made)
@@ -221,11 +239,11 @@ class Pattern(RewritePattern):
         for found in matcher.matches(self.root, op.results[0], Found()):
             yield from matcher.together(roots, (op,), found)
 
-    def _replacement(self, roots: Sequence[NnOp], found: Found) -> Replacement | None:
-        """Return the replacement of a match. If it is not valid, erase its ops and return None."""
-        consumed = found.consumed(roots)
-        if consumed is None:
-            return None
+    def _replacement(
+        self, roots: Sequence[NnOp], found: Found, consumed: Collection[NnOp]
+    ) -> Replacement | None:
+        """Return the replacement of a match, which consumes these ops. If it is not valid, erase
+        its ops and return None."""
         named = (op.node for op in reversed(in_order(roots, consumed)) if "node" in op.attributes)
         match = Match(roots, found, next(named, None), self.weights)
         result = self.rewrite(match)

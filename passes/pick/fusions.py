@@ -16,7 +16,7 @@ that. Values around the ops are at any place, at no cost.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.func import FuncOp
@@ -28,6 +28,7 @@ from tessella.passes.base import Gain, sources_of
 from tessella.passes.fold_constants import may_fold, will_be_constant
 from tessella.passes.pick import by_cost
 from tessella.passes.pick.candidates import NO_KERNEL, Candidates, Request, layouts_in_play
+from tessella.passes.pick.group_key import group_key
 from tessella.passes.pick.kernel_cost import Prices
 from tessella.passes.pick.picking import PickingPass
 from tessella.passes.pick.refusals import record_refusals
@@ -90,6 +91,10 @@ class FusionJudge:
             }
         return False
 
+    def has_refused(self, pattern: str, old: Collection[NnOp]) -> bool:
+        """Return whether a replacement of these ops by the pattern was refused."""
+        return (pattern, frozenset(old)) in self.refused
+
     def record(self, function: FuncOp) -> None:
         """Record the refusals on the function whose ops they concern."""
         record_refusals(
@@ -98,6 +103,8 @@ class FusionJudge:
 
 
 Found = Mapping[NnOp, Candidates]
+Folded = tuple[Sequence[NnOp], Container[NnOp]]
+"""Ops, operands first, and those of them that ``fold-constants`` evaluates."""
 
 
 @dataclass(frozen=True)
@@ -107,12 +114,27 @@ class RivalOps:
     request: Request
     prices: Prices
     strategy: str
+    known: dict[Hashable, str | None] = field(
+        default_factory=dict[Hashable, str | None], compare=False
+    )
+    """The answers so far, which hold for all groups with equal keys."""
 
     def why_not(
         self, new: Sequence[NnOp], old: Sequence[NnOp], constants: Container[SSAValue], gain: Gain
     ) -> str | None:
         """Return why new ops do not replace old ones, as a sentence; None if they do."""
-        fused, parts = (self._found(ops, constants) for ops in (new, old))
+        groups = (new, _folded(new, constants)), (old, _folded(old, constants))
+        named = self.prices.function is not None  # the caller's function reads the names of nodes
+        key = (gain, *(group_key(ops, folded, named=named) for ops, folded in groups))
+        if key not in self.known:
+            self.known[key] = self._why_not(*groups, gain)
+        return self.known[key]
+
+    def _why_not(self, new: Folded, old: Folded, gain: Gain) -> str | None:
+        fused, by_distance = self._found(*new), self.strategy != "grade" and gain == "sure"
+        if by_distance and all(entry.distance == 0 for entry in fused.values()):
+            return None  # the candidates of the parts are no nearer
+        parts = self._found(*old)
         for op, entry in fused.items():
             if entry.distance > max((e.distance for e in parts.values()), default=NO_KERNEL):
                 return f"{op.name} has no kernel at the requested places, and its parts have"
@@ -121,10 +143,9 @@ class RivalOps:
         is_priced = gain == "open" or (gain == "likely" and _has_stated_costs(fused, parts))
         return self._why_slower(fused, parts, gain) if is_priced else None
 
-    def _found(self, ops: Sequence[NnOp], constants: Container[SSAValue]) -> Found:
-        """Return the candidates of ops at usual sizes, without those on constants."""
-        copies = usual_ops(ops, _folded(ops, constants))
-        return {op: self.request.candidates(op) for op in copies}
+    def _found(self, ops: Sequence[NnOp], folded: Container[NnOp]) -> Found:
+        """Return the candidates of ops at usual sizes, without those that are ``folded``."""
+        return {op: self.request.candidates(op) for op in usual_ops(ops, folded)}
 
     def _why_later(self, fused: Found, parts: Found) -> str | None:
         """Return why the new ops would leave the device that the places name before others."""

@@ -35,7 +35,7 @@ from tessella.targets import Target
 MAX_KEPT = 1 << 16
 """The most estimates that a compilation caches."""
 
-_ESTIMATES: dict[Hashable, KernelEstimate] = of_compilations()
+_ESTIMATES: dict[Hashable, KernelEstimate] = of_compilations(512)  # some 1 KB each
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from functools import partial
 from itertools import islice
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import NoneAttr, TensorType
 from xdsl.ir import Attribute, Block, SSAValue
 
 from tessella.dialects.elements import attribute_of
@@ -18,7 +18,7 @@ from tessella.dialects.nn.constants import SplatOp, WeightOp
 from tessella.dialects.nn.core import NnOp, Tensor, shape_of, tensor_type
 from tessella.dialects.nn.fused import outside
 from tessella.dialects.nn.traits import RunsFunction
-from tessella.dialects.sizes import symbols_around, with_sizes
+from tessella.dialects.sizes import is_static, symbols_around, with_sizes
 from tessella.kernels.elements import elements_of
 from tessella.support.elements import FLOATS
 from tessella.support.sizes import Size, estimated, value_of
@@ -118,7 +118,9 @@ def _of_element(value: SSAValue, name: str) -> Tensor:
 
 
 def _type(value: SSAValue, of: Numbers) -> Attribute:
-    return with_sizes(value.type, of)
+    type = tensor_type(value)
+    has_numbers = isinstance(type.encoding, NoneAttr) and is_static(shape_of(type))
+    return type if has_numbers else with_sizes(type, of)
 
 
 def _operand(value: SSAValue, of: Numbers) -> SSAValue:

@@ -36,7 +36,7 @@ from tessella.targets import Target
 MAX_KEPT = 1 << 14
 """The most costs that a compilation caches."""
 
-_COSTS: dict[Hashable, KernelCost] = of_compilations()
+_COSTS: dict[Hashable, KernelCost] = of_compilations(64)  # some 15 KB each
 
 
 def scheduling_passes(target: str = "native", *, shared: bool = False) -> list[KernelPass]:

@@ -41,7 +41,7 @@ BUDGET = 24
 KEPT = 4096
 """The most choices that a compilation caches for equal statements."""
 
-_CHOICES: dict[Hashable, Choice] = of_compilations()
+_CHOICES: dict[Hashable, Choice] = of_compilations(512)  # some 7 KB each
 
 
 def best_schedule(

@@ -13,7 +13,6 @@ import pytest
 
 from tessella.codegen import stamps
 from tessella.codegen.emit import emit
-from tessella.codegen.emit_segment import LONG
 from tessella.codegen.link import link
 from tessella.codegen.llvm import assembly, optimize_and_emit
 from tessella.runtime.events import AFTER, CLOCK, END, Scale, Stream
@@ -156,9 +155,9 @@ def test_events_read_the_counter_of_the_processor(target: str, read: str) -> Non
     assert read not in assembly(texts["seg ment"], get(target))
 
 
-@pytest.mark.parametrize("calls", [10, LONG])
+@pytest.mark.parametrize("calls", [10, 1000])
 def test_a_long_segment(calls: int) -> None:
-    """LLVM would take as long for it as the square of its length."""
+    """LLVM does not optimise a phase of calls alone."""
     pair = """  rt.call @add(%t, %v) outs(%u) threads(%i, %n)
   rt.call @add(%u, %v) outs(%t) threads(%i, %n)
 """
@@ -168,7 +167,7 @@ def test_a_long_segment(calls: int) -> None:
     target = native()
     texts = emit(module, target)
     (phase,) = re.findall(r"define internal void @.*|define dso_local void @.*", texts["seg ment"])
-    assert ("optnone" in phase) == (calls == LONG)
+    assert "optnone" in phase
     library = Library(link({n: optimize_and_emit(text, target) for n, text in texts.items()}))
     a, b, v, w, o, p = (np.full(100, number, np.float32) for number in (1, 2, 3, 4, 0, 0))
     arena, context = _aligned(256), np.zeros(16, np.int64)

@@ -43,7 +43,7 @@ rt.segment @segment_0(%x: memref<8xf32>) outs(%y: memref<8xf32>) threads(%thread
 // CHECK:        ret void
 
 // What is before the barrier is a phase. Share 0 runs @k alone.
-// CHECK:      define internal void @"phase.0"(ptr %args, i64 %share, i64 %shares) noinline #0 {
+// CHECK:      define internal void @"phase.0"(ptr %args, i64 %share, i64 %shares) noinline optnone #0 {
 // CHECK:        %context.offset = mul nuw i64 %share, 128
 // CHECK:        %private.offset = mul nuw i64 %share, %stride
 // CHECK-NEXT:   %private = getelementptr inbounds i8, ptr %privates, i64 %private.offset
@@ -60,7 +60,7 @@ rt.segment @segment_0(%x: memref<8xf32>) outs(%y: memref<8xf32>) threads(%thread
 // CHECK:        call void @"k"(ptr %buffers, i64 %share, i64 %shares)
 // CHECK:        ret void
 
-// CHECK:      define internal void @"phase.1"(ptr %args, i64 %share, i64 %shares) noinline #0 {
+// CHECK:      define internal void @"phase.1"(ptr %args, i64 %share, i64 %shares) noinline optnone #0 {
 // CHECK:        getelementptr inbounds i8, ptr %private, i64 0
 // CHECK:        call void @"shared"(ptr %buffers, i64 %share, i64 %shares)
 // CHECK:        call void @stamp(ptr %context, i64 -1)

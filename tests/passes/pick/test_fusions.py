@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Sequence
 from typing import Any
 
 import pytest
+from xdsl.ir import SSAValue
 
 from tessella import targets
 from tessella.dialects import nn
@@ -18,11 +20,14 @@ from tessella.driver.options import Options, make_options
 from tessella.kernels.cost import CALL
 from tessella.kernels.registry import Kernel, registered
 from tessella.passes.base import functions
+from tessella.passes.fuse_patterns import FusePatternsPass
+from tessella.passes.pick import fusions
 from tessella.passes.pick.candidates import Request, layouts_in_play
 from tessella.passes.pick.fusions import FusionPass
 from tessella.passes.pick.kernel_cost import Prices
 from tessella.passes.pick.refusals import refusals_of
 from tessella.passes.pick.together import seconds_together
+from tessella.passes.pick.usual import usual_ops
 from tessella.runtime.devices import BUILT_IN
 from tessella.support.plugins import DEVICES, Plugin
 from tests.native import GraphBuilder
@@ -184,3 +189,30 @@ def test_conversions_between_them_count() -> None:
         }
         alone = sum(seconds_together({op: options[op]}, Prices(machine)) for op in options)
         assert seconds_together(options, Prices(machine)) > alone + 2 * CALL
+
+
+# ** comparisons that groups share **
+
+
+@pytest.mark.parametrize("columns, layers", [(48, 1), (32, 2)])
+def test_equal_layers_are_compared_once(
+    columns: int, layers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Layers that differ in names alone share a comparison, also if it refuses the fusion."""
+    compared: list[str] = []
+
+    def counted(group: Sequence[NnOp], constants: Container[NnOp]) -> list[NnOp]:
+        compared.append(group[-1].name)
+        return usual_ops(group, constants)
+
+    monkeypatch.setattr(fusions, "usual_ops", counted)
+    g = GraphBuilder(x=sample(0, 64, 32))
+    results: list[SSAValue] = []
+    for number, width in enumerate((48, 48, columns)):
+        w, b = g.weight(sample(1, 32, width)), g.weight(sample(2, width))
+        product = g.op(nn.MatmulOp, [g.inputs["x"], w], transpose_b=False, node=f"p{number}")
+        results.append(g.op(nn.AddOp, [product, b], node=f"s{number}"))
+    with registered(on_the_device(nn.MatmulOp), on_the_device(nn.AddOp)):
+        graph = apply(g.graph(*results), FusePatternsPass(places=DEVICE, only=("fc",)))
+    assert compared == ["nn.fc", "nn.add"] * layers
+    assert reasons(graph) == [MISSING] * 3
