@@ -31,7 +31,8 @@ def found_places(ordered: Value, values: Value, side: str) -> Value:
         # half of the ceil(size / 2**step) elements that remain; 0 once a smaller actual size needs
         # no more iterations
         half = (size + (1 << step) - 1) // (2 << step)
-        place = where(before(at(place + (half - 1)), values), place + half, place)
+        last = place + half - 1  # half - 1 may be negative, and a size may not
+        place = where(before(at(last), values), place + half, place)
     place = place + before(at(place), values).cast(_INT64)
     if not values.is_float:
         return place

@@ -40,4 +40,6 @@ def tensor_of(array: Array) -> Any:
     torch, array = library(), tagged(array)
     if array.dtype == _BF16:
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(array)
+    found = torch.from_numpy(array)
+    # NumPy has other strides than PyTorch for arrays without elements
+    return found if array.size else found.new_empty(array.shape)

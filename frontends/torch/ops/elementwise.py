@@ -384,13 +384,19 @@ def hardtanh(emit: Emitter, x: Value, low: float = -1, high: float = 1) -> Value
     return x.op(nn.ClipOp, low=float(low), high=float(high))
 
 
-@aten("bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar")
+@aten(
+    "bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar",
+    "__lshift__.Tensor", "__lshift__.Scalar",
+)  # fmt: skip
 def left_shift(emit: Emitter, a: Operand, b: Operand) -> Value:
     left, right = promoted(emit, a, b)
     return left.op(nn.BitLeftOp, right)
 
 
-@aten("bitwise_right_shift.Tensor", "bitwise_right_shift.Tensor_Scalar")
+@aten(
+    "bitwise_right_shift.Tensor", "bitwise_right_shift.Tensor_Scalar",
+    "__rshift__.Tensor", "__rshift__.Scalar",
+)  # fmt: skip
 def right_shift(emit: Emitter, a: Operand, b: Operand) -> Value:
     left, right = promoted(emit, a, b)
     return left.op(nn.BitRightOp, right)

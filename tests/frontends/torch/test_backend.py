@@ -322,3 +322,12 @@ def test_explanations_of_programs() -> None:
         compiled(lambda x: x.exp() + 1)(torch.randn(3))
     [explanation] = graphs()[0].explain()
     assert "exp" in str(explanation)
+
+
+def test_results_without_elements_have_the_strides_of_pytorchs() -> None:
+    def function(x: Any) -> Any:
+        return x[:0] * 2, x[:0].softmax(1), x[:, :0] + 1
+
+    x = torch.randn(3, 4)
+    got = torch.compile(function, backend=compile_graph)(x)
+    assert [y.stride() for y in got] == [y.stride() for y in function(x)]

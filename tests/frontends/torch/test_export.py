@@ -162,3 +162,17 @@ def test_a_module_that_cannot_be_exported() -> None:
 def test_example_inputs_are_for_modules() -> None:
     with pytest.raises(tessella.OptionError, match="'example_inputs' is for modules of PyTorch"):
         tessella.compile(b"", ())
+
+
+def test_searches_in_rows_of_any_length_are_shipped(tmp_path: Path) -> None:
+    search = Of(lambda m, row, values: torch.searchsorted(row, values))
+    row, values = torch.arange(5), torch.arange(-1, 10)
+    shapes = (({0: Dim("n", min=2, max=15)}, None),)
+    exported = export(search, (row, values), dynamic_shapes=shapes)
+    model = tessella.compile(exported, places=["host"])
+    model(row, values)
+    model.save(tmp_path / "search.tsl")
+    shipped = tessella.load(tmp_path / "search.tsl")
+    for size in (2, 3, 9):
+        row = torch.arange(size)
+        np.testing.assert_array_equal(shipped(row, values), torch.searchsorted(row, values))

@@ -164,6 +164,11 @@ def test_gradients_of_resizes() -> None:
     check(lambda *gradients: (*collected(*gradients),), *gradients, least=1e-6)
 
 
+def test_shifts_by_operators() -> None:
+    x = torch.arange(12, dtype=torch.int32).reshape(3, 4)
+    check(lambda x: (x << 2, x >> 1, x << x, x >> x.T[:3, :1]), x)
+
+
 FILTERS = {
     f"{mode} {size} aligned={aligned} antialias={antialias}": {
         "size": size, "mode": mode, "align_corners": aligned, "antialias": antialias
