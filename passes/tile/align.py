@@ -1,7 +1,8 @@
-"""Equal division of kernels that pass rows to each other, which avoids barriers.
+"""Adjusting how kernels divide rows between threads, so that no barrier is needed between them.
 
-A kernel assigns whole tiles to threads. Kernels with tiles of 8 and of 12 rows therefore agree on
-24, unless the coarser shares make threads wait for longer than a barrier takes.
+A kernel assigns whole tiles to threads. If one kernel has tiles of 8 rows and its reader has tiles
+of 12, both divide by multiples of 24 rows, so that each thread reads only rows that it has written.
+This is not done if the coarser division makes threads wait for longer than a barrier takes.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ def align(
     cycles: Mapping[str, float],
     target: Target,
 ) -> None:
-    """Make kernels divide the buffers that they pass to each other equally, where that costs less
-    time than a barrier.
+    """Make a kernel and its readers divide the buffer between them among threads in the same way,
+    where that costs less time than a barrier.
 
     ``cycles`` gives the cycles of each kernel on one thread.
     """
@@ -76,7 +77,8 @@ def _could_agree(a: Part, b: Part) -> bool:
 
 
 def _parts(kernel: KernelOp) -> tuple[list[Part | None], list[Part | None]]:
-    """Return the parts of a kernel's arguments and results that a thread touches."""
+    """Return, for each argument and for each result of a kernel, the elements that one thread
+    touches; None for tensors that no statement touches."""
     roots = roots_of(kernel)
     found = joined(use for op in kernel.statements for use in uses(op, roots))
     arguments = [found.get(value) for value in kernel.body.block.args]
@@ -85,16 +87,16 @@ def _parts(kernel: KernelOp) -> tuple[list[Part | None], list[Part | None]]:
 
 @dataclass(frozen=True)
 class _Pieces:
-    """The factor by which the shares of each kernel are enlarged. ``factors`` and ``cycles`` are by
-    kernel name."""
+    """For each kernel, by name, the factor by which the units that it divides among threads are
+    enlarged, and its cycles on one thread."""
 
     factors: dict[str, int]
     cycles: Mapping[str, float]
     target: Target
 
     def agree(self, edge: Edge) -> bool:
-        """Enlarge the shares of the two kernels of an edge to their common multiple, if that costs
-        less than a barrier. Returns whether one changed."""
+        """Make the two kernels of an edge divide by the common multiple of their units, if that
+        costs less than a barrier. Returns whether a factor changed."""
         writer, written, reader, read = edge
         a, b = _scaled(written, self.factors[writer]), _scaled(read, self.factors[reader])
         grains = known(a.grain), known(b.grain)
@@ -110,25 +112,25 @@ class _Pieces:
         return True
 
     def _longer(self, name: str, now: Part, then: Part) -> float:
-        """Return the additional cycles of a kernel if its threads touch the part ``then`` instead
-        of ``now``, on average over thread counts."""
+        """Return the additional cycles of a kernel if its buffer is divided among threads as in
+        ``then`` instead of ``now``, averaged over several numbers of threads."""
         before, after = _estimated(now), _estimated(then)
         more = (after.largest(n) - before.largest(n) for n in parallel.THREADS)
         return self.cycles[name] * sum(more) / before.extent / len(parallel.THREADS)
 
 
 def _estimated(part: Part) -> Share:
-    """Return how threads divide a block of the size that costs are estimated for."""
+    """Return how threads divide a buffer whose symbolic sizes have their estimated values."""
     return Share(*map(estimated, (part.period, part.grain, part.ranges)))
 
 
 def _scaled(part: Part, factor: int) -> Part:
-    """Return a part with its pieces enlarged by a factor."""
+    """Return the division of a buffer among threads, with its unit enlarged by a factor."""
     return Part.shared(replace(part.share, grain=part.grain * factor))
 
 
 def _scale(kernel: KernelOp, factor: int) -> None:
-    """Enlarge a kernel's shares by a factor."""
+    """Enlarge, by a factor, the unit by which a kernel's loops are divided among threads."""
     if kernel.nest is not None:
         nest = kernel.nest.data
         for number in nest.divided[-1:]:

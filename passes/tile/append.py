@@ -72,8 +72,8 @@ def _producers(value: SSAValue) -> list[ContractOp]:
 
 
 def _renaming(consumer: ContractOp, operand: int, producer: ContractOp) -> Renaming | None:
-    """Return the consumer's indices as forms of the producer's, if the consumer reads each element
-    once; None otherwise."""
+    """Return an affine expression of the producer's indices for each index of the consumer; None
+    unless the consumer reads each element of its operand once."""
     ranges = consumer.ranges
     read, written = consumer.input_accesses[operand], producer.out_access
     names: Renaming = {}
@@ -99,18 +99,19 @@ def _renaming(consumer: ContractOp, operand: int, producer: ContractOp) -> Renam
 
 
 def _leaves_with(consumer: ContractOp, form: Linear, extent: Size, producer: ContractOp) -> bool:
-    """Return whether every point that the producer writes out of bounds along a dimension is also
-    out of bounds in the consumer's result.
+    """Return whether the consumer's result is indexed by ``form`` in a dimension of the same extent
+    as the producer's.
 
-    The consumer then writes nothing at these points.
+    Every point at which the producer writes out of bounds along this dimension is then out of
+    bounds in the consumer's result too, and the consumer writes nothing there.
     """
     written = zip(consumer.out_access, shape_of(consumer.res), strict=True)
     return not producer.is_map and (form, extent) in written
 
 
 def _order(access: Access, op: ContractOp) -> list[Linear]:
-    """Return the parts of an access that depend on indices of more than one value, in dimension
-    order."""
+    """Return the affine expressions of an access, in dimension order, without constants and without
+    indices of one value. Dimensions that no other index moves are left out."""
     units = {i.name: Linear() for i in op.index_list if i.range == 1}
     forms = (form.substitute(units) for form in access)
     return [Linear(form.terms) for form in forms if form.terms]
@@ -144,10 +145,10 @@ def _appended(
 
 
 def _argument(block: Block, operands: list[Operand], skip: int, operand: Operand) -> SSAValue:
-    """Return the argument of a body for an operand. A new operand is added to ``operands``, and a
-    new argument to the body.
+    """Return the argument of a body for an operand. If the operand is new, it is added to
+    ``operands``, and an argument for it to the body.
 
-    The arguments for ``operands`` follow ``skip`` others.
+    The first ``skip`` arguments of the body are for other values; those for ``operands`` follow.
     """
     if operand in operands:
         return block.args[skip + operands.index(operand)]
@@ -166,9 +167,9 @@ def _extend(
     """Append the consumer's body to ``block``, the producer's body, and its additional operands to
     ``operands``.
 
-    The producer's value replaces the consumer's operand number ``operand``. The arguments of the
-    block for ``operands`` follow ``skip`` others. The producer's ops are not moved, as chains of
-    elementwise statements can be long.
+    The producer's value replaces the consumer's operand number ``operand``. The first ``skip``
+    arguments of the block are for other values; those for ``operands`` follow. The producer's ops
+    are not moved, as chains of elementwise statements can be long.
     """
     last = block.last_op
     assert isinstance(last, YieldOp)

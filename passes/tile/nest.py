@@ -1,8 +1,9 @@
-"""The loops that the statements of a kernel share, and their steps.
+"""The loops that the statements of a kernel share: which indices they loop over, and how many index
+values one iteration runs (its step).
 
 Indices of two statements are the same loop if one statement writes a tensor that the other reads at
-the same dimension. The loops that all statements have run outside. The results of a step are then
-still in cache when they are read.
+the same dimension. The loops that all statements have run outside. The results of an iteration are
+then still in cache when they are read.
 """
 
 from __future__ import annotations
@@ -85,7 +86,8 @@ class _Class:
     neighbours."""
 
     def values(self, op: ContractOp, step: int) -> int:
-        """Return the number of index values that a statement runs in a step."""
+        """Return the number of index values that a statement runs in an iteration of ``step``
+        values of the loop: more than ``step`` if readers access neighbours of its results."""
         window = self.windows.get(op)
         if window is None:
             return step
@@ -148,8 +150,8 @@ def _share_all(kernel: KernelOp, target: Target) -> None:
 
 
 def _sharing(kernel: KernelOp, nest: Nest, loops: Sequence[_Class]) -> KernelOp:
-    """Return a copy of a kernel whose statements share the loops of a nest, with the windows that
-    these loops need."""
+    """Return a copy of a kernel whose statements share the loops of a nest. A statement whose
+    readers access neighbours of its results runs a window of index values in each iteration."""
     made = kernel.clone()
     made.nest = NestAttr(nest)
     for op, other in zip(kernel.statements, made.statements, strict=True):
@@ -159,8 +161,8 @@ def _sharing(kernel: KernelOp, nest: Nest, loops: Sequence[_Class]) -> KernelOp:
 
 
 def _outgrows(loop: _Class) -> bool:
-    """Return whether a symbolic loop may be longer than usual and always has enough rows for a step
-    with products.
+    """Return whether the range of a loop is symbolic, may be longer than usual, and has at least
+    ``FAR_ROWS`` values.
 
     Data that fits into a cache at usual sizes may then not fit.
     """
@@ -176,10 +178,11 @@ def _may_be_long(size: Size) -> bool:
 def _inside(
     ops: Sequence[ContractOp], classes: Sequence[_Class], room: float, target: Target
 ) -> Iterator[_Class]:
-    """Yield at most one further loop, which only the statements from one product to another share.
+    """Yield at most one further loop, which is shared only by two products and the statements
+    between them.
 
-    The loop is used if the data of the smallest step of the common loops does not fit, as in
-    attention by blocks of keys.
+    The loop is used if the data of the shortest iteration of the common loops does not fit into
+    ``room`` bytes of cache, as in attention by blocks of keys.
     """
     products = [i for i, op in enumerate(ops) if _is_product(op)]
     runs = [(i, j + 1) for i, j in combinations(products, 2) if j + 1 - i < len(ops)]
@@ -201,8 +204,8 @@ def _is_product(op: ContractOp) -> bool:
 
 
 def _share_sums(kernel: KernelOp, target: Target) -> None:
-    """Make statements share a loop that some of them sum over, if that saves memory traffic. The
-    data of a step fits into the nearest cache."""
+    """Make statements share a loop that some of them sum over, if that saves memory traffic.
+    Iterations are so short that their data fits into the first-level cache."""
     stream = max(streams(kernel), key=lambda each: saved(each, target), default=None)
     if stream is None or not saved(stream, target):
         return
@@ -232,11 +235,12 @@ def _nest(
 
 
 def _room(ops: Sequence[ContractOp], target: Target, *, far: bool = False) -> tuple[str, float]:
-    """Return the name of the cache that a step should fit into, and the bytes of it that the step
-    may fill.
+    """Return the name of the cache that the data of an iteration should fit into, and the number of
+    its bytes that this data may fill.
 
     The cache is the second level if there are products, which read operands of all rows from there.
-    It is also the second level with ``far``: steps that recompute neighbours should be few.
+    It is also the second level with ``far``: the kernel then computes neighbouring results again in
+    each iteration, so iterations should be few.
     """
     name = "L2" if far or any(op.sums_products for op in ops) else "L1"
     return name, SHARES[name] * {"L1": target.l1, "L2": target.l2}[name]
@@ -282,7 +286,8 @@ def _kib(size: int) -> str:
 
 
 def _too_few(loops: Sequence[tuple[_Class, int]], op: ContractOp, target: Target) -> bool:
-    """Return whether a step of a product uses each element of an operand for too few results."""
+    """Return whether, in an iteration of the shared loops, a product uses each element of one of
+    its operands for too few results."""
     steps = _steps(op, loops)
     for value, access in zip(op.inputs if op.sums_products else (), op.access_list, strict=False):
         moving = {name for form in access for name, _ in form.terms}
@@ -295,8 +300,8 @@ def _too_few(loops: Sequence[tuple[_Class, int]], op: ContractOp, target: Target
 
 
 def _steps(op: ContractOp, loops: Sequence[tuple[_Class, int]]) -> dict[str, int]:
-    """Return the number of values that a step of the shared loops runs, for each of their indices
-    in a statement."""
+    """Return the number of values that an iteration of the shared loops runs for each index of a
+    statement that is one of these loops."""
     return {each.names[op]: each.values(op, step) for each, step in loops if op in each.names}
 
 
@@ -313,8 +318,11 @@ def _step(
     room: float,
     grain: int,
 ) -> int:
-    """Return the largest step of a loop, in whole grains, whose data fits into the cache; at least
-    one grain."""
+    """Return the number of values of a loop's index that one iteration runs: the largest multiple
+    of ``grain`` for which the iteration's data fits into ``room`` bytes, and at least ``grain``.
+
+    The range is divided evenly, and the number never exceeds the least size of a symbolic range.
+    """
     fixed, moved = _touched(ops, [*outer, (loop, 0)]), _touched(ops, [*outer, (loop, 1)])
     around = fixed if loop.windows else 0
     fitting = int((room - around) / (moved - fixed)) // grain * grain
@@ -325,18 +333,20 @@ def _step(
 
 
 def _has_long_rows(ops: Sequence[ContractOp], loops: Sequence[tuple[_Class, int]]) -> bool:
-    """Return whether there are no products, and rows of the statements may be longer than usual.
+    """Return whether there are no products, and an index inside the shared loops may have more
+    values than usual.
 
-    A step of several rows that was sized for usual rows would then exceed the cache. Products have
-    steps of several rows anyway, as these share loads.
+    An iteration of several rows that was sized for usual rows would then exceed the cache. Products
+    run several rows in an iteration anyway, as rows share loads.
     """
     ranges = (i.range for op in ops for i in op.index_list if i.name not in _steps(op, loops))
     return not any(op.sums_products for op in ops) and any(map(_may_be_long, ranges))
 
 
 def _grain(loop: _Class, ops: Sequence[ContractOp], target: Target) -> int:
-    """Return the least step of a loop, as a number of values of its index: enough for a few cache
-    lines if the loop runs along the contiguous dimension of the largest tensors, otherwise 1."""
+    """Return the least number of index values that an iteration of a loop should run: enough for a
+    few cache lines if the loop runs along the contiguous dimension of the largest tensors,
+    otherwise 1."""
     tensors = [(op, v, a) for op in ops for v, a in zip(op.tensors, op.access_list, strict=True)]
     largest = max(count_of(value) for _, value, _ in tensors)
     grain = 1
@@ -361,13 +371,16 @@ def _handed_on(ops: Sequence[ContractOp]) -> int:
 
 
 def _shared(ops: Sequence[ContractOp], loops: Sequence[tuple[_Class, int]]) -> int:
-    """Return the bytes that all iterations of the last shared loop touch."""
+    """Return the bytes that one iteration touches of tensors that do not depend on the innermost of
+    the loops, so that all its iterations touch the same bytes, and one element along the loop of
+    others."""
     *outer, (last, _) = loops
     return _touched(ops, [*outer, (last, 0)])
 
 
 def _touched(ops: Sequence[ContractOp], loops: Sequence[tuple[_Class, int]]) -> int:
-    """Return the bytes of all tensors that a step of the shared loops touches."""
+    """Return the bytes of all tensors that one iteration of the shared loops touches. ``loops``
+    gives the number of index values that an iteration of each loop runs."""
     sizes: dict[SSAValue, int] = {}
     for op in ops:
         steps = _steps(op, loops)
@@ -385,8 +398,8 @@ def _touched(ops: Sequence[ContractOp], loops: Sequence[tuple[_Class, int]]) -> 
 
 
 def _moving(access: Sequence[Linear], names: Mapping[str, int]) -> list[tuple[int, Linear]]:
-    """Return the dimensions of an access that depend on at least one of the indices ``names``, with
-    their forms."""
+    """Return the dimensions of an access whose affine expressions depend on at least one of the
+    indices ``names``, with these expressions."""
     return [
         (dim, form)
         for dim, form in enumerate(access)
@@ -409,7 +422,8 @@ def bytes_saved(kernel: KernelOp, target: Target) -> int:
 
 
 def _is_worth_computing_again(kernel: KernelOp, target: Target) -> bool:
-    """Return whether recomputation is cheaper than the memory round trip."""
+    """Return whether it takes fewer cycles to compute neighbouring results again in each iteration
+    of the shared loops than to write the results to memory and read them."""
     again = saved = 0.0
     for op in kernel.statements:
         loops = shared_loops(op)
@@ -428,10 +442,11 @@ def _is_worth_computing_again(kernel: KernelOp, target: Target) -> bool:
 
 
 def _classes(ops: Sequence[ContractOp], *, around: bool = False) -> Iterator[_Class]:
-    """Yield the loops that all statements can share, in the order of the last statement's result,
-    outermost first.
+    """Yield the loops that all statements can share, in the order of the dimensions of the last
+    statement's result.
 
-    With ``around``, loops in which statements read neighbours of others' results are included.
+    With ``around``, loops are included in which a statement reads results that another one writes
+    at neighbouring values of the loop's index.
     """
     last = ops[-1]
     ranges = last.ranges
@@ -453,7 +468,8 @@ def _classes(ops: Sequence[ContractOp], *, around: bool = False) -> Iterator[_Cl
 def _windows(
     ops: Sequence[ContractOp], names: Mapping[ContractOp, str], extent: Size
 ) -> Mapping[ContractOp, Window] | None:
-    """Return the windows of values that statements run in a step of one value of a shared loop.
+    """Return, for each statement that needs it, the window of index values that it runs in an
+    iteration of one value of a shared loop, because readers access neighbours of its results.
 
     Returns None if an iteration of the loop cannot compute all results that it reads.
     """
@@ -516,10 +532,10 @@ def _alike(op: ContractOp, names: Mapping[ContractOp, str]) -> str | None:
 
 
 def _same(name: str, of: _Accessed, other: _Accessed) -> str | None:
-    """Return the index that counts the same blocks of a dimension in the access ``other`` as the
-    index ``name`` in the access ``of``.
+    """Return the index of the access ``other`` that moves along the same dimension, in equal
+    blocks, as the index ``name`` of the access ``of``.
 
-    Returns None if there is none, or if ``name`` occurs in more than one dimension.
+    Returns None if there is no such index, or if ``name`` occurs in more than one dimension.
     """
     triples = zip(of[1], _counted(*of), _counted(*other), strict=True)
     found = [(mine, theirs) for form, mine, theirs in triples if form.coefficient(name)]
@@ -532,9 +548,12 @@ def _same(name: str, of: _Accessed, other: _Accessed) -> str | None:
 
 
 def _looked_at(name: str, of: _Accessed, other: _Accessed) -> str | None:
-    """Return the index of the access ``other`` along the dimension in which the access ``of`` moves
-    with the index ``name``, as a window does; None if ``name`` occurs in more than one
-    dimension."""
+    """Return the index that alone determines the position of the access ``other`` in the dimension
+    in which the index ``name`` moves the access ``of``, perhaps beside other indices, as in a
+    window.
+
+    Returns None if there is no such index, or if ``name`` occurs in more than one dimension.
+    """
     pairs = zip(of[1], other[1], strict=True)
     found = [theirs.single for mine, theirs in pairs if mine.coefficient(name)]
     return found[0] if len(found) == 1 else None

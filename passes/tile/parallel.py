@@ -35,14 +35,15 @@ divided. An undivided statement needs barriers, too, if its neighbours are divid
 
 
 def busy(share: rt.Share, threads: int) -> float:
-    """Return the fraction of a loop's time in which threads are busy, if the loop is divided into
-    these shares, which may be unequal."""
+    """Return the average fraction of its time in which a thread computes, if a loop is divided
+    among ``threads`` threads, whose shares may be unequal."""
     return share.extent / (threads * share.largest(threads))
 
 
 @dataclass(frozen=True)
 class ThreadSplit:
-    """A division of a statement between threads: the index, and the size of shares."""
+    """A division of a statement's work between threads along one index. Each thread runs whole
+    multiples of ``grain`` values of the index."""
 
     model: CostModel
     index: str
@@ -51,7 +52,7 @@ class ThreadSplit:
     """Cycles, summed over THREADS."""
 
     def part(self, value: SSAValue, access: FlatAccess) -> rt.Part:
-        """Return the part of a tensor that a thread touches."""
+        """Return which elements of a tensor one thread touches."""
         ranges = self.model.flat.ranges
         return part_of(value, access, Divided(self.index, ranges[self.index], self.grain), ranges)
 
@@ -102,10 +103,11 @@ def _continued(
 
 
 def _crossing(before: ThreadSplit, after: ThreadSplit) -> float:
-    """Return the cycles between two divided statements in which threads wait for others' results
-    and read them from other cores' caches, summed over THREADS.
+    """Return the cycles between two divided statements in which threads wait at a barrier, and read
+    the results of other threads from the caches of their cores; summed over the numbers of threads
+    in ``THREADS``.
 
-    Reads from other caches are about as fast as memory. The result is 0 if each thread reads only
+    Such reads are about as fast as reads from memory. The result is 0 if each thread reads only
     elements that it wrote.
     """
     target, value = before.model.target, before.model.op.res
@@ -124,8 +126,8 @@ def _crossing(before: ThreadSplit, after: ThreadSplit) -> float:
 def parallel_nest(
     kernel: KernelOp, cycles: Callable[[ContractOp], float], target: Target
 ) -> Nest | None:
-    """Return the nest of a kernel, with the loop divided that keeps threads busiest; the outermost
-    one among equals.
+    """Return the nest of a kernel with one loop, or two adjacent ones, divided between threads:
+    those that keep the threads busiest, and the outermost one among equals.
 
     Returns None if no loop can be divided, or if the kernel is too small. ``cycles`` gives the
     cycles of a statement in one iteration.
@@ -150,8 +152,9 @@ def parallel_nest(
 def is_divisible(op: ContractOp, flat: Flat, s: Schedule, name: str) -> bool:
     """Return whether threads can divide the tiles of an index.
 
-    The index must be free, and must not be an index of rows or lanes with boundary tiles. For a
-    scattered index, each thread writes a part of the values.
+    The index must be free and run over its whole range. If it is the index of a register tile's
+    rows or lanes, no tile may need boundary checks. Threads divide an index of computed coordinates
+    by the values of the coordinates that each of them writes.
     """
     index = next((index for index in flat.indices if index.name == name), None)
     if index is None or index.reduced or name in reaches(op):
@@ -167,7 +170,8 @@ def tile_of(s: Schedule, name: str) -> int:
 
 
 def _loops(model: CostModel, s: Schedule) -> Iterator[NestLoop]:
-    """Yield the outermost loop of each index, outermost first, and the scattered indices."""
+    """Yield the outermost loop of each index, outermost first; then, for an indexed write, the
+    indices of the result whose coordinates are computed."""
     seen: set[str] = set()
     for loop in loop_nest(model.flat, s):
         if loop.name not in seen and loop.trips > 1:
@@ -180,8 +184,9 @@ def _loops(model: CostModel, s: Schedule) -> Iterator[NestLoop]:
 
 
 def _time(model: CostModel, core: float, loop: NestLoop) -> float:
-    """Return the cycles of a statement whose loop is divided between threads, summed over THREADS.
-    Every thread reads all data that does not depend on the loop."""
+    """Return the cycles of a statement whose loop is divided between threads, summed over the
+    numbers of threads in ``THREADS``. Every thread reads all data that does not depend on the
+    loop."""
     sizes = [a.size * a.element.size for a, _ in _operands(model)]
     moving = [a.lane_stride(loop.name) or a.stride(loop.name) for a, _ in _operands(model)]
     share, total = rt.Share(model.flat.ranges[loop.name], _grain(model, loop)), 0.0
@@ -201,8 +206,8 @@ def _operands(model: CostModel) -> Iterator[tuple[FlatAccess[int], SSAValue]]:
 
 
 def _balance(kernel: KernelOp, numbers: Sequence[int]) -> float:
-    """Return the fraction of time in which threads are busy if a shared loop, or two loops as one,
-    is divided; summed over THREADS."""
+    """Return the fraction of time in which threads are busy if one shared loop, or two adjacent
+    ones as one, is divided; summed over the numbers of threads in ``THREADS``."""
     assert kernel.nest is not None
     *around, loop = (kernel.nest.data.loops[i] for i in numbers)
     ranges = prod(estimated(each.extent) for each in around)
@@ -217,8 +222,8 @@ def _balance(kernel: KernelOp, numbers: Sequence[int]) -> float:
 
 
 def _mean_reach(kernel: KernelOp, number: int) -> float:
-    """Return the average fraction of an index's range that an iteration of a shared loop runs, if
-    later iterations run more of it; otherwise 1."""
+    """Return the average fraction of an inner index's range that an iteration of a shared loop
+    runs, if later iterations run more of it, as in a causal product; otherwise 1."""
     return min(
         (
             reach.share(op, name)
@@ -232,7 +237,8 @@ def _mean_reach(kernel: KernelOp, number: int) -> float:
 
 
 def _grain(model: CostModel, loop: NestLoop) -> int:
-    """Return the size of shares: whole tiles that cover at least a cache line of the result."""
+    """Return the number of values of a loop's index by which threads divide it: whole tiles that
+    cover at least a cache line of the result."""
     size = element_of(model.op.res.type).size
     written = model.flat.out.lane_stride(loop.name) * loop.step * size
     return loop.step * max(1, -(-model.target.cache_line // max(1, written)))

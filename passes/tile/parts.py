@@ -30,8 +30,8 @@ class Divided:
     """The index of the enclosing loop and its range, if both loops are divided as one."""
 
     def step(self, access: FlatAccess) -> Size:
-        """Return the distance in elements between consecutive values of the divided loop; 0 if the
-        enclosing loop does not continue it at the same distance."""
+        """Return the distance in elements between consecutive values of the divided loop. If the
+        enclosing loop is divided with it, but does not continue at the same distance, return 0."""
         step = access.stride(self.name)
         if self.around is not None and access.stride(self.around[0]) != step * self.extent:
             return 0
@@ -55,8 +55,8 @@ def roots_of(kernel: KernelOp) -> dict[SSAValue, SSAValue]:
 
 
 def joined(found: Iterable[Use]) -> dict[SSAValue, Part]:
-    """Return the part of each tensor that a thread touches in all of these uses; ``ANY`` if they
-    disagree."""
+    """Return, for each buffer, the elements that one thread touches in the given uses; ``ANY`` if
+    the uses disagree."""
     parts: dict[SSAValue, Part] = {}
     for use in found:
         same = parts.setdefault(use.buffer, use.part).agrees(use.part)
@@ -65,8 +65,8 @@ def joined(found: Iterable[Use]) -> dict[SSAValue, Part]:
 
 
 def uses(op: ContractOp | SelectionOp, roots: Mapping[SSAValue, SSAValue]) -> Iterator[Use]:
-    """Yield the uses of tensors by a statement, each with the tensor that owns the buffer, as in
-    ``roots``."""
+    """Yield each statement's reads and writes of tensors, with the tensor that owns the buffer, as
+    in ``roots``, and the elements that one thread touches."""
     for use in _uses_of_selection(op) if isinstance(op, SelectionOp) else _uses(op):
         yield use._replace(buffer=roots.get(use.buffer, use.buffer))
 
@@ -111,10 +111,11 @@ def _flattened(
 def part_of(
     value: SSAValue, access: FlatAccess, shared: Divided | None, ranges: Mapping[str, Size]
 ) -> Part:
-    """Return the part of a tensor that a thread touches in an access; ``ANY`` if it is unknown.
+    """Return the elements of a tensor that one thread touches in an access; ``ANY`` if they are
+    unknown.
 
-    The part is known if the access stays within the thread's values of the divided index, for all
-    values of symbols.
+    They are known if, for all values of symbols, the access moves in memory only within the values
+    of the divided index that belong to the thread.
     """
     if shared is None:
         return ALONE

@@ -1,5 +1,5 @@
-"""The coordinates of an indexed write: the ops that compute them, and the loops that they depend
-on."""
+"""The computed coordinates of an indexed write: the ops that compute them, and the loops that they
+depend on."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def of_values(op: ContractOp) -> set[SSAValue]:
 
 
 def can_have_lanes(op: ContractOp) -> bool:
-    """Return whether lanes can run over the innermost dimension of an indexed write: its elements
-    are contiguous, and have the same coordinates."""
+    """Return whether the lanes of a vector can run over the contiguous dimension of an indexed
+    write's result: the computed coordinates must not depend on the index of that dimension."""
     pieces = layout_of(op.res).order(len(op.out_access))
     name = op.out_access[pieces[-1].dim].single if pieces else None
     used = of_places(op)
@@ -56,8 +56,8 @@ def can_have_lanes(op: ContractOp) -> bool:
 
 
 def place_indices(op: ContractOp, flat: Flat) -> set[str]:
-    """Return the free indices that determine the coordinates of an indexed write, and whether a
-    point is valid."""
+    """Return the free indices that the computed coordinates of an indexed write depend on, or the
+    constraints that make a point valid."""
     names = {name for c in flat.constraints for name, _ in c.form.terms}
     used = of_places(op)
     for argument, access in zip(op.combine.block.args, flat.accesses, strict=False):

@@ -133,7 +133,7 @@ def with_operands_once(op: ContractOp) -> ContractOp:
 def _merge(block: Block, skip: int, operands: Sequence[Operand]) -> list[Operand]:
     """Merge the arguments of a body that stand for equal operands. Returns the distinct operands.
 
-    The arguments for ``operands`` follow ``skip`` others.
+    The first ``skip`` arguments of the body are for other values; those for ``operands`` follow.
     """
     kept: list[Operand] = []
     for operand in operands:
