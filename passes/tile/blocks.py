@@ -1,4 +1,5 @@
-"""Sums of blocks: products that are summed in a block of values before they are scaled."""
+"""Sums of blocks: products that are summed over a block of values before the sum is scaled, as for
+weights with a scale for each block."""
 
 from __future__ import annotations
 
@@ -23,10 +24,10 @@ def block_sums(op: ContractOp, flat: Flat, s: Schedule) -> SummedProduct | None:
 def block_index(
     op: ContractOp, product: SummedProduct, flat: Flat, reduction: Sequence[str]
 ) -> str | None:
-    """Return the innermost reduced index along which scales move, if each of its values is a block
-    that a partial sum can cover: scales move along all loops around it and along none inside.
+    """Return the reduced index whose every value is a block with its own scale: the scales depend
+    on all loops from the outermost one to this index, and on no loop inside it.
 
-    None if the sums cannot be scaled block by block.
+    Returns None if the sums cannot be scaled block by block.
     """
     if flat.constraints or flat.running is not None or op.is_scatter:
         return None
@@ -37,7 +38,7 @@ def block_index(
 
 
 def scale_indices(product: SummedProduct, flat: Flat) -> set[str]:
-    """Return the reduced indices along which the scales of a product move."""
+    """Return the reduced indices that the scales of a product depend on."""
     if not product.is_scaled:
         return set()
     scales = [a for i, a in enumerate(flat.accesses[: flat.inputs]) if i not in product.operands]
@@ -54,8 +55,8 @@ def sums_blocks(op: ContractOp, product: SummedProduct, flat: Flat) -> bool:
 def decoding_ops(
     product: SummedProduct | None, plan: AccessPlan[int], s: Schedule, rows: int, vectors: int
 ) -> float:
-    """Return the operations that compute the factors of a product from its operands, at a point of
-    a register tile. An instruction widens factors itself."""
+    """Return the number of operations, at a point of a register tile, that compute the factors of a
+    product from its operands. A dot product instruction widens its factors itself."""
     if product is None:
         return 0.0
     ops = 0.0

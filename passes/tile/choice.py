@@ -12,7 +12,8 @@ from tessella.passes.tile.model import Estimate
 
 @dataclass(frozen=True)
 class Choice:
-    """A schedule, and the places that it requires for operands of the kernel, by operand number."""
+    """A schedule with its estimate, and the layouts and element types that it requires for operands
+    of the kernel, by operand number."""
 
     schedule: Schedule
     estimate: Estimate

@@ -53,11 +53,9 @@ class Constraints:
         return (*self.lanes, *self.masks)
 
     def interior(self, flat: Flat, name: str) -> tuple[Size, Size]:
-        """Return the range of values of the index ``name`` for which no boundary tile is needed:
-        the constraints on rows and lanes are satisfied there.
-
-        They are satisfied for all values of the reduced index.
-        """
+        """Return the range of values of the index ``name`` at which register tiles need no check of
+        the constraints on rows and lanes, as these are satisfied for all values of the reduced
+        indices."""
         low: Size = 0
         high = flat.ranges[name]
         for c in (*self.rows, *self.lanes):

@@ -21,7 +21,7 @@ from tessella.targets import Target
 
 @dataclass(frozen=True)
 class ConversionCost:
-    """Operations to convert elements of a kind, on one type of machine."""
+    """The numbers of operations that convert elements of one type on a machine."""
 
     vector: float
     """Operations that widen a vector."""
@@ -40,7 +40,8 @@ instruction's own element needs none.
 
 
 def widening_shuffles(vectors: float, *, by_vector: bool) -> float:
-    """Return the shuffles that widen vectors of integers for an instruction, or a group of them."""
+    """Return the number of shuffles that widen integers for a dot product instruction: of
+    ``vectors`` vectors, or of one group that all lanes share."""
     return WIDENED_VECTOR * vectors if by_vector else WIDENED_GROUP
 
 

@@ -40,9 +40,10 @@ _COSTS: dict[Hashable, KernelCost] = of_compilations(64)  # some 15 KB each
 
 
 def scheduling_passes(target: str = "native", *, shared: bool = False) -> list[KernelPass]:
-    """Return the passes that lead from a kernel's statements to their schedules.
+    """Return the passes that run on a kernel's statements up to the pass that chooses their
+    schedules.
 
-    Statements that have schedules keep them.
+    A statement that has a schedule keeps it.
     """
     return [
         TileSplitIndicesPass(target=target),

@@ -46,15 +46,16 @@ def dots(problem: Problem) -> Iterator[tuple[str, Dot]]:
 
 
 def _sums_all(problem: Problem, product: SummedProduct) -> bool:
-    """Return whether a statement sums its products as they are."""
+    """Return whether a statement sums its products unchanged, neither scaled nor converted."""
     return yielded(problem.op.combine.block) == product.op.results[0]
 
 
 def widened(problem: Problem, dot: Dot, vector: str, width: int) -> dict[int, PlaceAttr]:
-    """Return the broadcast operands that are copied in the instruction's element.
+    """Return the operands that are copied with the instruction's element type, by number, among
+    those that all lanes share.
 
-    Tiles of this width read them so often that the copy is faster than widening each group that is
-    read.
+    Tiles of ``width`` results read such an operand so often that one copy takes less time than
+    widening each group of values when it is read.
     """
     found: dict[int, PlaceAttr] = {}
     target, constant = problem.target, problem.kernel.is_constant

@@ -1,7 +1,7 @@
 """Inlining of an elementwise statement into the statements that read its result.
 
-The producer's indices become forms of the reader's. A statement with several reads is computed
-several times, if that takes less time than writing its result and reading it again.
+The producer's indices are replaced by affine expressions of the reader's. A result that is read
+several times is then computed several times, if that takes less time than writing and reading it.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ def inlined(consumer: ContractOp, operand: int, target: Target) -> ContractOp | 
 
 
 def _may_read_points(consumer: ContractOp, operand: int, names: Mapping[str, Linear]) -> bool:
-    """Return whether an elementwise statement that depends on the values of indices may be computed
-    in a reader.
+    """Return whether an elementwise statement whose body uses index values may be computed inside a
+    reader.
 
-    The reader must be an elementwise statement, an indexed write, or a statement whose loops then
-    end earlier.
+    The reader must be an elementwise statement or an indexed write, or the inlined computation must
+    make the reader's loops end earlier.
     """
     reduced = {index.name for index in consumer.index_list if index.reduced}
     ending = [name for name, form in names.items() if form.single in reduced]
@@ -67,8 +67,8 @@ def _may_read_points(consumer: ContractOp, operand: int, names: Mapping[str, Lin
 
 
 def _is_plain(op: ContractOp) -> bool:
-    """Return whether a statement is elementwise and could be computed at any point of its
-    result."""
+    """Return whether a statement is elementwise and can be computed for any element of its result
+    on its own: without constraints, defaults or out-of-bounds reads."""
     ranges = op.ranges
     return (
         op.is_map
@@ -81,8 +81,8 @@ def _is_plain(op: ContractOp) -> bool:
 
 
 def _renaming(producer: ContractOp, consumer: ContractOp, read: Access) -> dict[str, Linear] | None:
-    """Return the producer's indices as forms of the consumer's; None if an index is not a dimension
-    of the producer's result."""
+    """Return an affine expression of the consumer's indices for each index of the producer; None
+    unless each of the producer's indices is a whole dimension of its result."""
     if not stays_inside(read, shape_of(producer.res), consumer.ranges):
         return None
     ranges = producer.ranges
@@ -151,7 +151,8 @@ def _transposes(op: ContractOp) -> bool:
 
 
 def _innermost(value: SSAValue, access: Access) -> Linear:
-    """Return the form of an access in the dimension along which the tensor is contiguous."""
+    """Return the affine expression of an access in the dimension along which the tensor is
+    contiguous."""
     pieces = layout_of(value).order(len(access))
     return access[pieces[-1].dim] if pieces else Linear()
 
@@ -214,6 +215,6 @@ def _replace(
 
 
 def _position(block: Block, old: SSAValue, position: int) -> int:
-    """Return the position that an argument has while the block still has the argument ``old``,
-    which is to be removed."""
+    """Return the position of a body's argument before the argument ``old`` is removed, given its
+    position afterwards."""
     return position + (block.args.index(old) <= position)

@@ -106,10 +106,11 @@ class CallPair:
 
 
 def take_blocks(op: ContractOp) -> None:
-    """Make an elementwise statement run over the blocks that its operand's writer counts.
+    """Split an index of an elementwise statement in two, where the statement that writes its
+    operand counts blocks of this index.
 
-    Both can then share a loop over the blocks: ``[y: 224] (%t[y]) -> [y]`` becomes ``[y: 56, y_in:
-    4] (%t[4*y + y_in]) -> [4*y + y_in]``.
+    Both statements can then share a loop over the blocks: ``[y: 224] (%t[y]) -> [y]`` becomes ``[y:
+    56, y_in: 4] (%t[4*y + y_in]) -> [4*y + y_in]``.
     """
     for value, access in zip(op.inputs, op.input_accesses, strict=True):
         writer = value.owner
@@ -145,10 +146,10 @@ def _divide(op: ContractOp, name: str, block: int) -> None:
 
 
 def _fits(argument: SSAValue, value: SSAValue) -> bool:
-    """Return whether a kernel can read a tensor as its argument.
+    """Return whether a kernel can read the tensor ``value`` as its argument ``argument``.
 
-    The shapes are equal except for dimensions of 1, which no statement leaves, and no access is
-    computed.
+    Their shapes must be equal, or differ only in dimensions of 1. In the second case, all accesses
+    must be at index 0 of these dimensions, and none at computed coordinates.
     """
     if shape_of(argument) == shape_of(value):
         return True
@@ -157,7 +158,7 @@ def _fits(argument: SSAValue, value: SSAValue) -> bool:
 
 
 def _stays_in_units(use: Use) -> bool:
-    """Return whether the use of a tensor by a statement is at index 0 in all dimensions of 1."""
+    """Return whether a statement uses a tensor only at index 0 of its dimensions of size 1."""
     op = use.operation
     if not isinstance(op, ContractOp):
         return False
@@ -176,7 +177,7 @@ def _read_in_shape(old: ContractOp, new: ContractOp) -> None:
 
 
 def _in_shape(access: Access, old: Sequence[Size], new: Sequence[Size]) -> Access:
-    """Return an access to a tensor in a shape with other dimensions of 1."""
+    """Return an access to a tensor adapted to a shape that differs only in dimensions of 1."""
     if list(old) == list(new):
         return access
     forms = iter([form for form, extent in zip(access, old, strict=True) if extent != 1])

@@ -154,11 +154,11 @@ class CostModel:
         return Estimate(found.computing, 0.0, found.waiting, found.core, traffic, 0)
 
     def undivided(self, name: str) -> float:
-        """Return the cycles of the work that every thread repeats if a statement is divided along
-        the index ``name``.
+        """Return the cycles of the work that every thread repeats if threads divide the index
+        ``name`` of a statement.
 
-        If the index is scattered, every thread reads all coordinates. For other indices, threads
-        repeat no work.
+        If the index is a dimension of an indexed write's result, every thread computes the
+        coordinates of all points. For other indices, threads repeat no work.
         """
         if name not in self.flat.scattered:
             return 0.0
@@ -198,7 +198,8 @@ class CostModel:
 
     @cached_property
     def _wait(self) -> float:
-        """Cycles until an accumulator can take the next point."""
+        """The cycles between two accumulations into one register: the latency of a multiply-add; 0
+        if the statement does not accumulate."""
         return 0.0 if self.is_map else float(self.target.fma_latency)
 
     def bounds(self, s: Schedule) -> Callable[[int], float]:
@@ -246,15 +247,15 @@ class CostModel:
         return cycles
 
     def _tiles(self, s: Schedule, outer: int) -> Iterator[tuple[int, int, int]]:
-        """Yield (rows, vectors, count) of the register tiles."""
+        """Yield each shape of register tiles as (rows, vectors, number of tiles of this shape)."""
         widths = self.parts(s.vector, s.width)
         for rows, row_count in self.parts(s.rows, s.row_tile):
             for width, count in widths:
                 yield rows, -(-width // s.lanes), row_count * count * outer
 
     def parts(self, name: str | None, size: int) -> list[tuple[int, int]]:
-        """Return the tiles of ``size`` values that an index is split into, as (extent, number of
-        tiles of that extent)."""
+        """Return the tiles that a schedule divides an index into, as pairs (number of values,
+        number of tiles with so many values). Most have ``size`` values."""
         if name is None:
             return [(1, 1)]
         extent = self.flat.ranges[name]
@@ -312,8 +313,8 @@ class CostModel:
         return cycles
 
     def trips(self, s: Schedule, name: str) -> int:
-        """Return the number of iterations of the loop over a reduced index: that of its values, or
-        of the groups that an instruction sums."""
+        """Return the number of iterations of the loop over a reduced index. An iteration runs one
+        value or, if a dot product instruction sums the index, a group of values."""
         return -(-self.flat.ranges[name] // s.group(name))
 
     def _work(self, s: Schedule, rows: int, vectors: int, *, least: bool = False) -> float:
@@ -343,23 +344,26 @@ class CostModel:
 
     @cached_property
     def _blocks(self) -> SummedProduct | None:
-        """The product that is summed in blocks before it is scaled; None if there are none."""
+        """The product of the statement that is summed in blocks of a reduced index, with each sum
+        scaled once; None if products are not summed so."""
         product = self.product
         return product if product is not None and sums_blocks(self.op, product, self.flat) else None
 
     @cached_property
     def _scales(self) -> frozenset[int]:
-        """The operands that are read once for each block, by number."""
+        """The numbers of the operands that scale sums of blocks, and are therefore read once for
+        each block."""
         return frozenset(() if self._blocks is None else self._blocks.scales)
 
     def _joined_groups(self, s: Schedule, rows: int) -> int:
-        """Return the operations that join the groups of rows that an instruction computes
-        together."""
+        """Return the number of operations that concatenate the operands of several rows, for an
+        instruction that computes several rows at a time."""
         whole = round_up(rows, s.height)
         return whole - whole // s.height
 
     def _extracting(self, s: Schedule, rows: int, vectors: int) -> float:
-        """Return the operations that load elements at computed positions, lane by lane."""
+        """Return the number of operations that load elements at computed positions, each lane on
+        its own."""
         lanes = s.lanes * vectors
         return sum(
             lanes * (rows * EXTRACT_OPS + (rows if x.by_row else 1) * PLACE_OPS)
@@ -377,8 +381,8 @@ class CostModel:
         return shuffles / self.target.shuffle_ports
 
     def _widening(self, s: Schedule, rows: int, vectors: int, *, least: bool) -> float:
-        """Return the operations to widen the narrow floats that a point of a product loads. With
-        ``least``, those of windows are not included."""
+        """Return the number of operations that widen the narrow floats which a point of a product
+        loads. With ``least``, the vectors of windows are left out, for a lower bound."""
         ops = 0.0
         for widened, (o, a) in zip(self._widened, self._inputs(s), strict=False):
             if not o.by_vector:
@@ -412,9 +416,11 @@ class CostModel:
         return (total - by_row * repeated) / self.target.load_ports
 
     def _distinct(self, s: Schedule, rows: int | None = None) -> float:
-        """Return the fraction of distinct loads among those of operands that move with the rows, in
-        a register tile of ``rows``. Without ``rows``, returns a lower bound for any number of
-        rows."""
+        """Return the fraction that remains of the loads of operands that differ from row to row, if
+        rows of a register tile that read the same elements share a load.
+
+        Without ``rows``, returns a lower bound for any number of rows.
+        """
         if not self.is_map or s.rows is None or self.plan(s).has_transposes:
             return 1.0
         inputs = zip(self.op.inputs, self._inputs(s), strict=False)
@@ -458,8 +464,9 @@ class CostModel:
         return count * self._fresh(s, a, rows) if o.is_window else count
 
     def _square_loads(self, s: Schedule, a: FlatAccess[int]) -> float:
-        """Return the loads of a square block that is transposed in registers, plus its shuffles, as
-        a number of loads. A short vector index needs fewer."""
+        """Return the cost of loading a square block and transposing it in registers, as an
+        equivalent number of loads. If the vector index has fewer values than lanes, fewer loads and
+        shuffles are needed."""
         held = min(s.lanes, self.flat.ranges[s.vector or ""])
         shuffles = held * math.log2(held) + (s.lanes if held < s.lanes else 0)
         ports = self.target.load_ports / self.target.shuffle_ports
@@ -484,8 +491,8 @@ class CostModel:
         return 1.0 + (self.target.vector_bytes - 4) / self.target.cache_line
 
     def _fresh(self, s: Schedule, a: FlatAccess[int], rows: int) -> float:
-        """Return the fraction of distinct loads among those of a window by all rows and unrolled
-        points of a register tile."""
+        """Return the fraction that remains of a window's loads by all rows and unrolled points of a
+        register tile, if equal addresses are loaded once."""
         assert s.rows is not None
         step = a.stride(s.rows)
         positions, left = [0], s.unroll
@@ -521,7 +528,8 @@ class CostModel:
         return 1.0 if self.is_map else self.target.refill_cycles + self.target.fma_latency
 
     def _merges(self, s: Schedule, rows: int, vectors: int) -> float:
-        """Return the cycles of the shuffles that interleave the rows of a tile."""
+        """Return the cycles of the shuffles that interleave the vectors of a tile's rows before
+        they are stored."""
         if not self.plan(s).interleaves:
             return 0.0
         return vectors * rows * rows / self.target.shuffle_ports
@@ -547,7 +555,8 @@ class CostModel:
         return self._finish(s, 1, 1) - self.target.refill_cycles + horizontal
 
     def has_windows(self, s: Schedule) -> bool:
-        """Return whether an input's vectors also move with the rows, as windows do."""
+        """Return whether an input is a window: both the vector index and the index of rows move
+        along the same elements, which rows can then share."""
         return bool(self.plan(s).windows)
 
     def apart(self, s: Schedule) -> bool:
@@ -576,15 +585,17 @@ class CostModel:
         return left // self._held_by_row(s) // s.height * s.height
 
     def _held_by_row(self, s: Schedule) -> int:
-        """Return the number of registers that each row of a register tile needs: for its
-        accumulators, and for its share of a column of each window."""
+        """Return the number of registers that each row of a register tile needs: its accumulators
+        and, for each window, the vectors that the row adds to those of its neighbours."""
         return s.vectors * (1 + self.plan(s).columns)
 
     def _held_by_all(self, s: Schedule) -> int:
-        """Return the number of registers that a register tile needs for any number of rows.
+        """Return the number of registers that a register tile needs beside those of each of its
+        rows.
 
-        If there are windows, these are two more rows and the weights. Otherwise, they are the
-        vectors that all rows share, an element, and separately summed products.
+        If operands are windows, these hold the vectors of two more rows, and the weights.
+        Otherwise, they hold the vectors that all rows share, one broadcast element, and products
+        that are summed separately.
         """
         plan = self.plan(s)
         compared = 3 if self.op.aggregation.data in "<>" else 0
@@ -629,7 +640,8 @@ def modelled(op: ContractOp, target: Target) -> CostModel:
 
 
 def in_numbers(op: ContractOp, flat: Flat) -> Flat[int]:
-    """Return a flattened statement with usual numbers in place of symbolic sizes."""
+    """Return a flattened statement in which symbolic sizes are replaced by the numbers that costs
+    are estimated for."""
     few, numbers = usual(op), flat.with_sizes(estimated)
     if not few:
         return numbers

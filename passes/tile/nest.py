@@ -371,9 +371,8 @@ def _handed_on(ops: Sequence[ContractOp]) -> int:
 
 
 def _shared(ops: Sequence[ContractOp], loops: Sequence[tuple[_Class, int]]) -> int:
-    """Return the bytes that one iteration touches of tensors that do not depend on the innermost of
-    the loops, so that all its iterations touch the same bytes, and one element along the loop of
-    others."""
+    """Return the bytes that every iteration of the innermost of the loops touches, such as those of
+    tensors that do not depend on its index."""
     *outer, (last, _) = loops
     return _touched(ops, [*outer, (last, 0)])
 

@@ -1,4 +1,5 @@
-"""The places in which a schedule requires its operands: layouts, and elements."""
+"""The layouts and element types in which a schedule requires its operands (a place is a device, an
+element type and a layout)."""
 
 from __future__ import annotations
 
@@ -50,14 +51,14 @@ def packed_places(
     *,
     copying: bool = False,
 ) -> dict[int, PlaceAttr]:
-    """Return the places that operands must have for tiles of ``width`` elements of the vector
-    index, by operand number.
+    """Return the layouts and element types that operands must have for register tiles of ``width``
+    elements of the vector index, by operand number.
 
     An operand that does not depend on the rows is packed in panels if it is a constant, if it needs
-    a copy anyway, or with ``copying``. Other operands that need a copy get the vector index
-    innermost, as do all of them if ``width`` is None. For an instruction that sums groups of
-    products, every operand that moves with the lanes is packed in panels of groups; if rows share
-    them, they are stored in the instruction's element, unless the body decodes them.
+    a copy anyway, or with ``copying``. Other operands that need a copy are stored with the vector
+    index innermost; so are all operands if ``width`` is None. For an instruction that sums groups
+    of products, every operand that moves with the lanes is packed in panels of groups. Such a panel
+    has the instruction's element type if rows share it, unless the body decodes its elements.
     """
     places: dict[int, PlaceAttr] = {}
     if op.is_map:
@@ -84,8 +85,8 @@ def packed_places(
 
 
 def is_decoded(op: ContractOp, operand: int) -> bool:
-    """Return whether the body computes a factor of the product from an operand, which is then read
-    in its own element."""
+    """Return whether the body computes a factor of the product from an operand. Such an operand is
+    read with its own element type."""
     product = op.summed
     if product is None or operand not in product.operands:
         return False
@@ -93,7 +94,8 @@ def is_decoded(op: ContractOp, operand: int) -> bool:
 
 
 def packed_as(layout: Layout = ANY_LAYOUT, element: str = "") -> PlaceAttr:
-    """Return the place of a packed operand; an absent layout or element keeps the operand's."""
+    """Return a place with the layout and the element type of a packed operand. By default, the
+    operand's own ones stay."""
     return PlaceAttr.get("any", element or "any", layout)
 
 
@@ -127,7 +129,8 @@ def _loop_rank(op: ContractOp, operand: int, dim: int) -> tuple[int, int]:
 
 
 def set_places(op: ContractOp, places: Mapping[int, PlaceAttr], arch: str) -> None:
-    """Set the places in which a statement reads arguments of its kernel."""
+    """Set, on a kernel's arguments, the layouts and element types in which a statement reads
+    them."""
     for operand, place in places.items():
         _pack_argument(op.inputs[operand], place, arch)
 
@@ -143,8 +146,8 @@ def _pack_argument(value: SSAValue, packed: PlaceAttr, arch: str) -> None:
 
 
 def split_statement(op: ContractOp, arch: str) -> None:
-    """Split the indices of a statement where layouts split dimensions into digits, and split the
-    layouts of its constants likewise."""
+    """Split the indices of a statement where an operand's layout splits a dimension, as nchw16c
+    does with the channels, and split the layouts of its constants likewise."""
     if is_split(op):
         layouts = constant_layouts(op, _plain_constants(op))
         set_places(op, {i: packed_as(layout) for i, layout in layouts.items()}, arch)

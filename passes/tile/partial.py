@@ -49,8 +49,9 @@ def partial_sums(
     """Return the reduced index that a schedule cuts into partial sums, and the number of values in
     each.
 
-    Returns None if the sum is short or exact. An index that does not run over its whole range in
-    each iteration is cut where it may end, so that the inner loops have known lengths.
+    Returns None if the sum is short or exact. If iterations of shared loops run only the first
+    values of a reduced index, that index is cut at the points where an iteration may end, so that
+    the inner loops have known lengths.
     """
     last = op.combine.block.last_op
     assert isinstance(last, YieldOp)

@@ -65,8 +65,8 @@ def joined(found: Iterable[Use]) -> dict[SSAValue, Part]:
 
 
 def uses(op: ContractOp | SelectionOp, roots: Mapping[SSAValue, SSAValue]) -> Iterator[Use]:
-    """Yield each statement's reads and writes of tensors, with the tensor that owns the buffer, as
-    in ``roots``, and the elements that one thread touches."""
+    """Yield a statement's reads and writes of tensors, each with the tensor that owns the buffer,
+    as in ``roots``, and with the elements that one thread touches."""
     for use in _uses_of_selection(op) if isinstance(op, SelectionOp) else _uses(op):
         yield use._replace(buffer=roots.get(use.buffer, use.buffer))
 

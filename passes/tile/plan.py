@@ -145,8 +145,8 @@ class AccessPlan(Generic[S_co]):
 
     @property
     def adds_lanes(self) -> bool:
-        """True if lanes are aggregated with each other, so that an invalid lane would change the
-        results of others."""
+        """True if lanes of a vector are aggregated with each other, so that invalid lanes must be
+        masked."""
         return self.sums_lanes or self.runs_over_lanes
 
     @cached_property
@@ -161,12 +161,13 @@ class AccessPlan(Generic[S_co]):
 
     @cached_property
     def columns(self) -> int:
-        """The number of vectors of all windows that a row needs; a strided window takes two."""
+        """The number of vectors of windows that each row loads: one for each window, and two for a
+        strided one."""
         return sum(2 if o.access is Access.STRIDED else 1 for o in self.windows)
 
     @cached_property
     def unpacked(self) -> tuple[int, ...]:
-        """The inputs that are not in panels, by number."""
+        """The numbers of the inputs that are not packed in panels."""
         return tuple(i for i, o in enumerate(self.read) if o.access is not Access.PACKED)
 
     @cached_property
@@ -190,17 +191,18 @@ class AccessPlan(Generic[S_co]):
 
     @property
     def computed(self) -> list[ExtractPlan]:
-        """The extracts whose lanes are at positions that the bodies compute."""
+        """The plans of the extracts whose lanes read at positions that the bodies compute."""
         return [x for x in self.extracts if x.access is Access.COMPUTED]
 
     @property
     def gathers_extracts(self) -> bool:
-        """True if an extract, or an indexed write, cannot be lowered."""
+        """True if an extract, or an indexed write, cannot be lowered because each of its lanes
+        would need its own address."""
         return any(x.access is Access.GATHER for x in self.extracts)
 
     def gathered(self) -> list[int]:
-        """Return the numbers of the operands that cannot be lowered, as each of their lanes has an
-        address of its own."""
+        """Return the numbers of the operands that cannot be lowered because each of their lanes
+        would need its own address."""
         return [i for i, o in enumerate(self.operands[:-1]) if o.access is Access.GATHER]
 
     def misfit(self, s: Schedule) -> str | None:
@@ -357,8 +359,9 @@ def _grouped(a: FlatAccess, vector: str, dot: Dot) -> Access:
 
 
 def _is_strided(flat: Flat, number: int, vector: str, stride: Size) -> bool:
-    """Return whether an operand can be read by strided loads. These also load the elements between
-    the lanes, so constraints must be valid for them too."""
+    """Return whether an operand can be read by loading contiguous vectors and selecting every
+    ``stride``-th element. The elements in between are also loaded, so constraints must hold for
+    them too."""
     return (
         at_most(stride, MAX_STRIDE)
         and decided(stride > 1)
@@ -375,8 +378,8 @@ def _is_transposed(op: ContractOp, flat: Flat, a: FlatAccess, rows: str | None) 
 
 
 def _is_interleaved(op: ContractOp, flat: Flat, rows: str | None, stride: Size) -> bool:
-    """Return whether the rows of an elementwise statement fill the elements between its result's
-    lanes."""
+    """Return whether the rows of a register tile fill the elements between the lanes of an
+    elementwise result, so that their vectors can be interleaved and stored together."""
     if rows is None or not op.is_map or not isinstance(stride, int):
         return False
     bounded = any(

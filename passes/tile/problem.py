@@ -41,7 +41,8 @@ class Problem:
 
     @cached_property
     def reaches(self) -> Mapping[str | None, Reach]:
-        """The indices that do not run over their whole ranges in each iteration of shared loops."""
+        """The indices that an iteration of shared loops does not run over their whole ranges, each
+        with the last value that an iteration reaches."""
         return {**reaches(self.op)}
 
     @cached_property
@@ -51,7 +52,8 @@ class Problem:
 
     @cached_property
     def plain(self) -> Flat[int]:
-        """The flattened statement with its operands' current layouts, in numbers."""
+        """The flattened statement with its operands' current layouts, and numbers in place of
+        symbolic sizes."""
         return self.model({}).flat
 
     def model(self, places: Places) -> CostModel:
@@ -96,8 +98,8 @@ class Problem:
         return flatten(self.op)
 
     def shares_panels(self, vector: str, lanes: int) -> bool:
-        """Return whether lanes of the index ``vector`` read panels of constants that programs for
-        other numbers of rows share."""
+        """Return whether vectors along the index ``vector`` read constants packed in panels that
+        other programs, for other numbers of rows, also use."""
         if not self.shared or self.op.is_map or vector in self.plain.reduced:
             return False
         arguments = (argument_of(self.op, self.kernel, i) for i in self.packed(vector, None, lanes))
@@ -112,9 +114,10 @@ class Problem:
         *,
         copying: bool = False,
     ) -> Places:
-        """Return the operand places that register tiles of this width require.
+        """Return the layouts and element types that register tiles of this width require for
+        operands, by operand number.
 
-        If ``copying``, operands that tiles could read in place are packed in panels, too.
+        With ``copying``, operands that tiles could read in place are packed in panels, too.
         """
         by_row = tuple(rows is not None and a.stride(rows) != 0 for a in self.plain.accesses)
         key = vector, width, by_row, dot, copying

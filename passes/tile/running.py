@@ -1,5 +1,9 @@
-"""Division of a long running index into blocks: one statement sums each block, one the blocks
-before each block, and one runs within the blocks."""
+"""Division of a long running index into blocks, by three statements: the first sums each block, the
+second sums the blocks before each block, and the third runs within the blocks.
+
+A running index is one at each value of which a statement stores the aggregate so far, as in a
+cumulative sum.
+"""
 
 from __future__ import annotations
 
@@ -128,8 +132,9 @@ class _Blocks:
 
     @property
     def at(self) -> Linear:
-        """The original running index as a form of the block's number and the index within the
-        block. In reverse, the remainder precedes all blocks."""
+        """The value of the original running index, as an affine expression of the block's number
+        and the index within the block. In reverse, the values after the last block come before all
+        blocks in memory."""
         first = self.rest if self.running.reverse else 0
         return Linear.of(self.block, self.size) + Linear.of(self.name) + first
 

@@ -31,7 +31,7 @@ class ScatterCycles:
 
 
 def places(op: ContractOp, flat: Flat[int]) -> int:
-    """Return the number of times that an indexed write computes its coordinates."""
+    """Return the number of points at which an indexed write computes its coordinates."""
     return prod(flat.ranges[name] for name in place_indices(op, flat))
 
 

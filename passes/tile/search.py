@@ -117,8 +117,8 @@ def _best_tile(problem: Problem) -> Choice:
 
 
 def _blocked(problem: Problem, choice: Choice) -> Choice:
-    """Return the choice with one free index in blocks whose operands stay in a cache, if that
-    reduces memory traffic."""
+    """Return the choice with one free index divided into blocks, for which operands stay in a
+    cache, if blocks reduce memory traffic; otherwise the choice itself."""
     if problem.op.is_map or choice.schedule.vector is None or not choice.estimate.memory:
         return choice
     model = problem.model(choice.places)
@@ -131,10 +131,10 @@ def _blocked(problem: Problem, choice: Choice) -> Choice:
 
 
 def _in_order(problem: Problem, choice: Choice) -> Choice:
-    """Return the choice with the running index's loop outside the loops that move the result less.
+    """Return the choice with its loops in the memory order of the result, the running index's loop
+    among them; the choice itself if the statement fits into the second-level cache.
 
-    It is used if the statement does not fit into the second-level cache: tensors are then accessed
-    in memory order, where register tiles would visit rows that lie far apart.
+    Otherwise, register tiles would visit rows that lie far apart in memory.
     """
     op, s, model = problem.op, choice.schedule, problem.model(choice.places)
     flat = model.flat
@@ -152,10 +152,11 @@ def _in_order(problem: Problem, choice: Choice) -> Choice:
 
 
 def _with_blocks(model: CostModel, s: Schedule, whole: Container[str]) -> Iterator[Schedule]:
-    """Yield schedules with blocks: each free index that need not run as a whole, in each block
-    size.
+    """Yield the schedule with one free index in blocks, for each index that may be divided and each
+    block size.
 
-    Blocks of lanes are for windows, whose lines other rows read again.
+    The vector index is divided only if an input is a window, whose cache lines other rows read
+    again.
     """
     flat, tiles = model.flat, {s.rows: s.row_tile, s.vector: s.width}
     for name in s.order:
@@ -172,11 +173,10 @@ def _with_blocks(model: CostModel, s: Schedule, whole: Container[str]) -> Iterat
 
 
 def _prefetches(problem: Problem, choice: Choice) -> bool:
-    """Return whether the next packed panel should be prefetched, as several register tiles share
-    each panel.
+    """Return whether register tiles should prefetch the packed panel after the one that they share.
 
     The second-level cache must have room for both panels. Weights come from memory, as the other
-    weights of the model have displaced them from the caches.
+    weights of the program have displaced them from the caches.
     """
     s, model = choice.schedule, problem.model(choice.places)
     flat = model.flat

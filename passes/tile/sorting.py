@@ -55,8 +55,8 @@ def _sortings(op: SortOp, target: Target) -> Iterator[Sorting]:
 
 
 def _lie_side_by_side(op: SortOp, lanes: int) -> bool:
-    """Return whether neighbouring rows fill vectors: keys are contiguous along the last free index,
-    which has enough values."""
+    """Return whether the keys at one position of neighbouring rows are contiguous in memory, and
+    there are enough rows along the last free index to fill a vector."""
     if not op.free or lanes == 1 or not always(op.free[-1].range >= lanes):
         return False
     return all(access.stride(op.free[-1].name) in (0, 1) for access in _accesses(op))

@@ -85,8 +85,8 @@ LONG_WINDOW = 16
 
 
 def along_running(vectors: int) -> int:
-    """Return the number of vectors of a tile along or inside a running index, at most
-    ``MOST_ALONG``."""
+    """Return the number of vectors of results in a tile whose loop over the running index is inside
+    or outside the tile's loops: ``vectors``, but at most ``MOST_ALONG``."""
     return min(vectors, MOST_ALONG)
 
 
@@ -99,16 +99,15 @@ def scalar_choice(problem: Problem) -> Choice:
 
 
 def element_bits(op: ContractOp) -> int:
-    """Return the width of the elements that determine the number of lanes: 64 if all have 64 bits,
-    else 32."""
+    """Return the element width from which the number of lanes of a vector follows: 64 if all
+    tensors of the statement have 64-bit elements, otherwise 32."""
     return 64 if all(element_of(v.type).bits == 64 for v in op.tensors) else 32
 
 
 def widest_bits(op: ContractOp) -> int:
     """Return the width of the widest element that a statement reads, computes with or writes.
 
-    Conditions do not count, and an index is as wide as the elements that determine the number of
-    lanes.
+    Conditions do not count. Index values are as wide as ``element_bits``.
     """
     blocks = [op.combine.block, *([op.post_block] if op.post_block is not None else [])]
     computed = [r.type for block in blocks for inner in block.ops for r in inner.results]
@@ -118,7 +117,8 @@ def widest_bits(op: ContractOp) -> int:
 
 @dataclass(frozen=True)
 class TileFamily:
-    """The register tiles with equal vectors that differ only in their number of rows."""
+    """A set of register tiles that have the same vectors, and differ only in their number of
+    rows."""
 
     problem: Problem
     vector: str
@@ -150,8 +150,8 @@ class TileFamily:
     def heights(self) -> Iterator[int]:
         """Yield the numbers of rows for which a tile fits into the registers.
 
-        Of several numbers that lead to equally many tiles, only the least one is included, which
-        divides the rows most evenly.
+        If several numbers divide the rows into equally many tiles, only the least of them is
+        yielded, as its tiles differ least in size.
         """
         model = self._outline._model
         if not self._indices <= set(model.flat.ranges):
@@ -187,7 +187,7 @@ class TileFamily:
 
     @property
     def _has_few_rows(self) -> bool:
-        """True if the number of rows is symbolic, and may be less than a tile could have."""
+        """True if the range of the rows' index is symbolic, and may be less than ``MAX_ROWS``."""
         rows = self.problem.symbolic.get(self.rows)
         return rows is not None and bounds_of(rows)[0] < MAX_ROWS
 
@@ -206,8 +206,9 @@ class TileFamily:
     def choice(self, height: int, most: float = math.inf) -> Choice | None:
         """Return the schedule with ``height`` rows, and its estimate.
 
-        Returns None if it takes more than ``most`` cycles, if its layouts merge indices that those
-        of the family with one vector do not, or if it does not fit all values of symbols.
+        Returns None if the estimate is more than ``most`` cycles, if the schedule cannot be lowered
+        for some values of symbols, or if the packed layouts merge indices that stay separate in
+        those for tiles of one vector.
         """
         model, tile = self._model, self._tile(height)
         if not {*tile.order, *tile.reduction} <= set(model.flat.ranges):
@@ -265,8 +266,8 @@ class TileFamily:
 
     @cached_property
     def _copies(self) -> float:
-        """Cycles to pack the operands that are not constants; with shared loops, one iteration's
-        share."""
+        """The cycles to pack the operands that are not constants. In shared loops, these cycles are
+        divided by the number of iterations."""
         return sum(self._copy(operand, place) for operand, place in self._places.items())
 
     def _copy(self, operand: int, place: PlaceAttr) -> float:
@@ -287,10 +288,10 @@ class TileFamily:
     def _reduction(self) -> tuple[str, ...]:
         """Return the order of the reduced indices, outermost first.
 
-        The running index comes first, then those whose loops are bounded by constraints, as the
-        others unroll, and those of blocks that are scaled. Those along which rows share loads are
-        innermost, which keeps the loads in registers for the shortest time. Among equals, larger
-        strides are outside.
+        The running index comes first; then the indices whose loops are bounded by constraints, as
+        those loops are not unrolled; then the indices that count blocks with scales. Indices along
+        which rows share loads are innermost, so that loaded vectors stay in registers for the
+        shortest time. Among equals, the index with the largest stride is outermost.
         """
         model = self._model
         lowest = Schedule((), (), self.vector, rows=self.rows, dot=self.dot)
@@ -308,8 +309,9 @@ class TileFamily:
         return tuple(sorted(self._flat.reduced, key=position))
 
     def _transposed_blocks(self) -> tuple[tuple[str, int], ...]:
-        """Return the block of the vector index for in-register transposes, for which a cache line
-        stays until all of it has been read; empty if there is none."""
+        """Return, for a statement that is transposed in registers, the vector index and its block
+        size: in such blocks, a cache line stays in the cache until all of it has been read. Empty
+        if no block is needed."""
         size, extent = TRANSPOSED_BLOCK * self.lanes, self.plain.ranges[self.vector]
         if not self.op.is_map or self.rows is None or extent <= size or not self._is_transposed:
             return ()
@@ -317,8 +319,9 @@ class TileFamily:
         return ((self.vector, -(-even // self.lanes) * self.lanes),)
 
     def _paged_blocks(self) -> tuple[tuple[str, int], ...]:
-        """Return a block of the index along which each run of lanes lies in another page, if the
-        runs are neighbours along the next outer index."""
+        """Return, as a pair of an index and a block size, a block for an elementwise statement in
+        which each vector loop reads another memory page, if the next outer loop continues these
+        pages. Empty if there is none."""
         order = loop_order(self.op, self._flat, self.vector, self.rows)
         if not self.op.is_map or self.rows is not None or len(order) < 3:
             return ()
@@ -336,12 +339,13 @@ class TileFamily:
         return ((name, PAGED_BLOCK),) if apart else ()
 
     def _unroll(self, s: Schedule) -> int:
-        """Return the number of unrolled points of the innermost reduction loop: a whole window, or
-        a power of two.
+        """Return the number of points of the innermost reduction loops that are unrolled: all
+        points of a window, or a power of two.
 
-        It is one if products are summed separately: LLVM would sum those of several points before
-        the accumulator, in registers that the tile needs. Shifts that decode a word have constant
-        distances only if all values of the word are unrolled.
+        It is one if an instruction sums products on its own before they reach the accumulator, as
+        LLVM would keep the sums of several points in registers that the tile needs. The exception
+        are integers packed in words: all values of a word are unrolled, as shifts then have
+        constant distances.
         """
         model = self._model
         if self.op.is_map or self.vector in self._flat.reduced:
@@ -384,11 +388,8 @@ class TileFamily:
         return len(ops) if any(isinstance(op, ExtractOp) for op in ops) else 1
 
     def _ahead(self, s: Schedule) -> int:
-        """Return the number of registers for data that LLVM loads ahead for the next point of an
-        unrolled reduction.
-
-        These hold some of the vectors and row elements of that point.
-        """
+        """Return the number of registers that hold data which LLVM loads early, for the next point
+        of an unrolled reduction: some of the point's vectors, and some elements of its rows."""
         in_pairs = self.problem.target.loads_pairs and not self._model.has_windows(s)
         return s.vectors // AHEAD + s.row_tile // (AHEAD_PAIRS if in_pairs else AHEAD_ROWS)
 
@@ -452,13 +453,14 @@ def _multiplies(op: ContractOp, flat: Flat, dot: Dot, vector: str, rows: str | N
 
 
 def tiles_end(reaches: Container[str | None], vector: str | None, width: int) -> bool:
-    """Return whether tiles of ``width`` values end where a vector index ends, even if the index
-    does not run over its whole range."""
+    """Return whether no tile of ``width`` values extends beyond the end of a vector index, even if
+    iterations of shared loops run only the first values of its range."""
     return vector not in reaches or GRANULE % width == 0
 
 
 def _shapes(problem: Problem, vector: str, lanes: int) -> Iterator[tuple[int, str | None]]:
-    """Yield (vectors, rows) of the families over a vector index."""
+    """Yield the possible shapes of register tiles over a vector index, each as (number of vectors,
+    index of the rows; None for tiles of one row)."""
     op, flat, reaches = problem.op, problem.plain, problem.reaches
     full, rest = divmod(flat.ranges[vector], lanes)
     most = max(1, full + (rest > 0 and vector in flat.free))
@@ -493,11 +495,12 @@ def _shapes(problem: Problem, vector: str, lanes: int) -> Iterator[tuple[int, st
 
 
 def _shared_panel(problem: Problem, vector: str, lanes: int) -> int:
-    """Return the width in vectors of the panels that programs for few rows and for many rows share;
-    0 if they share none.
+    """Return the width, in vectors, of panels of constants that suit both programs for few rows and
+    programs for many rows; 0 if programs do not share constants.
 
-    As the last tile may have a partial panel, panels with the least work for tiles come first;
-    among these, the widest for which a tile of twice as many rows fits into the registers.
+    The last panel may be partial: widths for which the tiles compute the fewest superfluous lanes
+    come first. Among these, the widest is taken for which a tile of twice as many rows as vectors
+    fits into the registers.
     """
     if not problem.shares_panels(vector, lanes):
         return 0
@@ -523,14 +526,14 @@ def runs_in_lanes(op: ContractOp) -> bool:
 
 
 def can_go_on(op: ContractOp) -> bool:
-    """Return whether a statement stores its aggregates along a running index unchanged, so that
-    later ones can continue from them."""
+    """Return whether a statement stores its aggregates along a running index without a post body,
+    so that a later tile can load them and continue."""
     return op.post_block is None and op.running_index is not None
 
 
 @dataclass(frozen=True)
 class BoundaryRows:
-    """The neighbouring rows at which a constraint must be checked."""
+    """A number of rows, before or after the interior, at which a constraint must be checked."""
 
     rows: int
     weight: int
@@ -539,8 +542,8 @@ class BoundaryRows:
 
 
 def _boundary_rows(flat: Flat[int], rows: str) -> Iterator[BoundaryRows]:
-    """Yield, for each constraint, the number of rows before and after the interior, where it must
-    be checked."""
+    """Yield, for each constraint, the numbers of rows before and after the interior, which are the
+    rows that need no check."""
     extent = flat.ranges[rows]
     for c in flat.constraints:
         if c.form.coefficient(rows) <= 0:
@@ -561,8 +564,9 @@ def loop_order(
 ) -> tuple[str, ...]:
     """Return the free indices, outermost loop first.
 
-    The panel of an operand that moves only with the vector index stays in cache while the rows run,
-    so its loops are outside. Without such a panel, the output is written in memory order.
+    If one operand moves with the vector index and not with the rows, its panel stays in the cache
+    while the loop over rows runs inside. Without such an operand, the loops write the output in
+    memory order.
     """
     outward = tuple(sorted(flat.free, key=lambda n: -abs(flat.out.stride(n))))
     if vector is None or rows is None or vector in flat.reduced:

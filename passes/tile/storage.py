@@ -1,4 +1,5 @@
-"""The storage of results of statements that share loops: in a step of a loop, or in memory."""
+"""The storage of results of statements that share loops: either memory for the results of one
+iteration, which later iterations overwrite, or memory for the whole tensor."""
 
 from __future__ import annotations
 
@@ -9,11 +10,11 @@ from tessella.dialects.tile.windows import infer_windows
 
 
 def store_results(kernel: KernelOp) -> None:
-    """Store each result of a kernel in a step of as many shared loops as its statement has in
-    common with all its readers.
+    """Choose the storage of each result of a kernel: memory for one iteration of the innermost
+    shared loop that the statement has in common with all readers, if there is such a loop.
 
-    The storage has room for all elements that readers access in a step. If readers access
-    neighbours, the statement runs a window of values in each step.
+    The storage has room for all elements that readers access in an iteration. If readers access
+    neighbours, the statement runs a window of index values in each iteration.
     """
     position = positions(kernel.statements)
     for op in kernel.statements:
@@ -24,15 +25,16 @@ def store_results(kernel: KernelOp) -> None:
 
 
 def _store(op: ContractOp, within: int) -> None:
-    """Store a result in a step of the innermost of ``within`` shared loops, with room for all of
-    it; in memory if ``within`` is 0."""
+    """Give a result storage for one iteration of the innermost of the ``within`` outermost shared
+    loops, for now with the whole tensor's shape; no such storage if ``within`` is 0."""
     op.storage = None
     if within:
         op.storage = StorageAttr(Storage(op.at_list[within - 1].name, memory_shape(op.res)))
 
 
 def _shrink(op: ContractOp) -> None:
-    """Shrink the storage of a result to the elements that a step writes."""
+    """Reduce the storage of a result to the elements that one iteration of the shared loops
+    writes."""
     if op.storage is not None:
         shape = written_shape(op, lives_within(op.res))
         op.storage = StorageAttr(Storage(op.storage.data.step, shape))

@@ -50,7 +50,7 @@ the range has no divisor in between."""
 
 @dataclass(frozen=True)
 class LoopStream:
-    """Statements that stream through tensors along one loop."""
+    """Statements of a kernel that can share one loop, with the ops that run before and after it."""
 
     extent: int
     names: Mapping[ContractOp, str]
@@ -112,10 +112,10 @@ def _is_reduced(op: ContractOp, name: str) -> bool:
 
 
 def _ordered(kernel: KernelOp, names: Mapping[ContractOp, str]) -> LoopStream | None:
-    """Return the statements of a kernel in an order in which those of the loop are adjacent.
+    """Return the statements of a kernel in an order in which those that share a loop are adjacent.
 
-    Ops that depend on none of them come before, ops that need their complete sums after. Returns
-    None for a symbolic loop, as no number of blocks divides it.
+    Ops that depend on none of them come before; ops that need their complete sums come after.
+    Returns None for a loop of symbolic length, which no number of blocks divides.
     """
     before: list[Operation] = []
     inside: list[ContractOp] = []
@@ -201,7 +201,9 @@ def _reads_own(
 
 
 def _fits(op: ContractOp, name: str) -> bool:
-    """Return whether iterations of a shared loop over the index ``name`` can run a statement."""
+    """Return whether a statement can run in iterations of a shared loop over its index ``name``, if
+    the statement sums over this index: in blocks that neither leave a tensor nor are
+    constrained."""
     if not _is_reduced(op, name):
         return can_share(op, name)
     ranges = op.ranges
@@ -244,7 +246,8 @@ def _is_long(op: ContractOp, target: Target) -> bool:
 
 
 def saved(stream: LoopStream, target: Target) -> int:
-    """Return the bytes of memory traffic that iterations save by finding data in cache."""
+    """Return the bytes of memory traffic that a shared loop saves, because its statements find
+    tensors in the cache that an earlier statement of the same iteration has accessed."""
     accesses: dict[SSAValue, int] = {}
     for op in stream.inside:
         for value, access in zip(op.tensors, op.access_list, strict=True):
@@ -255,10 +258,10 @@ def saved(stream: LoopStream, target: Target) -> int:
 
 
 def block_of(stream: LoopStream, fitting: int, grain: int) -> int | None:
-    """Return the number of values that an iteration sums: the largest divisor of the range that
-    fits.
+    """Return the number of values that an iteration sums: the largest divisor of the loop's range
+    that is at most ``fitting``; None if all divisors are too small.
 
-    Whole grains are preferred.
+    Multiples of ``grain`` are preferred.
     """
     most = min(stream.extent, max(grain, fitting))
     dividing = [n for n in range(most, most // LEAST, -1) if stream.extent % n == 0]
@@ -266,7 +269,8 @@ def block_of(stream: LoopStream, fitting: int, grain: int) -> int | None:
 
 
 def pays(stream: LoopStream, block: int, target: Target) -> bool:
-    """Return whether block sums cost much less memory traffic than they save."""
+    """Return whether writing and reading the sums of blocks takes much less memory traffic than the
+    shared loop saves."""
     parts = sum(bytes_in(_part_type(op, stream.extent // block)) for op in stream.sums)
     return 2 * parts <= PART * saved(stream, target)
 
@@ -330,7 +334,7 @@ def _first(_: Block, arguments: Sequence[SSAValue]) -> SSAValue:
 
 
 def _part_type(op: ContractOp, count: int, combine: Block | None = None) -> Tensor:
-    """Return the type of the sums of ``count`` blocks."""
+    """Return the type of the tensor with the sums of ``count`` blocks."""
     element = yielded(combine or op.combine.block).type
     place = place_of(op.res.type)
     type = tensor(element, [count, *shape_of(op.res)])

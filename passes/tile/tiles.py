@@ -20,7 +20,8 @@ thus be partly recomputed (`python -m bench.constants tiles`)."""
 
 @dataclass(frozen=True)
 class Tiles:
-    """Equal tiles from ``start`` to ``stop``, run by a loop, or one tile at ``start``."""
+    """Tiles of equal size from ``start`` to ``stop``, which a loop runs; or a single tile at
+    ``start``."""
 
     start: Size
     size: int
@@ -45,10 +46,11 @@ class Tiles:
 
 
 def ends_of(range_: Size, tile: int) -> tuple[int, ...]:
-    """Return the rows of tail tiles of a symbolic range: a quarter of a tile, or multiples of it.
+    """Return the numbers of rows of the tail tiles for a symbolic range: multiples of a quarter of
+    a tile.
 
-    A tail tile overlaps its predecessor. If there may be fewer rows than in a tile, there is a tail
-    tile for every number of rows.
+    A tail tile overlaps its predecessor. If the range may be shorter than a tile, there is a tail
+    tile for every smaller number of rows that the range can leave.
     """
     if range_ % tile == 0:
         return ()
@@ -121,8 +123,9 @@ def in_lanes(range_: Size, tile: int, *, lanes: int, few: int) -> Iterator[Tiles
 def overlaps(op: ContractOp, flat: Flat, name: str, extent: Size, tile: int) -> bool:
     """Return whether the last tile of an index overlaps its predecessor.
 
-    The overlap is computed twice, and needs no code for a remainder. Tiles do not overlap if panels
-    begin at whole tiles, or in an indexed write, which must count each point once.
+    The results in the overlap are computed twice, which needs no code for a shorter tile. Tiles do
+    not overlap if an operand has panels of whole tiles, or in an indexed write, which must count
+    each point once.
     """
     if op.is_scatter or any(name in a.lanes for a in flat.accesses):
         return False
@@ -132,7 +135,8 @@ def overlaps(op: ContractOp, flat: Flat, name: str, extent: Size, tile: int) -> 
 def split(
     range_: Size, tile: int, interior: tuple[Size, Size], *, overlap: bool
 ) -> Iterator[Tiles]:
-    """Yield the tiles of ``0 .. range_``. Full tiles inside ``interior`` run in a loop."""
+    """Yield the tiles of the range from 0 to ``range_``. Full tiles inside ``interior`` form a
+    loop; the others are yielded one by one, and marked if they need checks."""
     low, high = interior
     start: Size = 0
     while decided(start < range_):
@@ -159,8 +163,8 @@ def boundary_as_loops(tiles: Iterable[Tiles]) -> Iterator[Tiles]:
 
 
 def lane_tiles(extent: Size, width: int, lanes: int) -> Iterator[tuple[Tiles, Size]]:
-    """Yield the tiles of a reduced index over lanes, and the valid lanes of their last vectors; 0
-    if all are."""
+    """Yield the tiles of an index whose values are the lanes of vectors, each with the number of
+    valid lanes in its last vector; 0 if all are valid."""
     if expression(extent) is None:
         for tiles in split(extent, width, (0, extent), overlap=False):
             yield tiles, tiles.size % lanes
@@ -174,8 +178,8 @@ def lane_tiles(extent: Size, width: int, lanes: int) -> Iterator[tuple[Tiles, Si
 
 
 def in_parts(extent: Size, size: int) -> Iterator[tuple[Tiles, Size]]:
-    """Yield the parts of a reduced index with their lengths. The last part of a symbolic range may
-    be empty."""
+    """Yield the ranges of the partial sums of a reduced index, each with its number of values. The
+    last partial sum of a symbolic range may be empty."""
     if expression(extent) is None:
         for tiles in split(extent, size, (0, extent), overlap=False):
             yield tiles, tiles.size

@@ -42,7 +42,8 @@ def overlapped(*cycles: float) -> float:
 
 @dataclass(frozen=True)
 class NestLoop:
-    """A loop of the nest: an index, its number of iterations, and its step."""
+    """A loop of a schedule: its index, its number of iterations, and the number of index values
+    that an iteration runs."""
 
     name: str
     trips: int
@@ -50,7 +51,8 @@ class NestLoop:
 
 
 def loop_nest(flat: Flat[int], s: Schedule) -> list[NestLoop]:
-    """Return the loops that a schedule runs, outermost first."""
+    """Return the loops that a schedule runs for one statement, outermost first. The loops inside a
+    register tile are not included."""
     extents = dict(flat.ranges)
     loops: list[NestLoop] = []
     for name, size in s.blocks:
@@ -82,7 +84,8 @@ class Traffic:
 
     @cached_property
     def least(self) -> float:
-        """The cycles to load each operand once, if no cache holds all of them."""
+        """The cycles to load each operand once from every cache level below which the operands do
+        not fit, and to store the result: a lower bound for all schedules."""
         sizes = [self._bytes(i, self.flat.ranges) for i in range(len(self.flat.accesses))]
         levels = (
             sum(sizes[:-1], written * sizes[-1]) / bandwidth
@@ -93,7 +96,8 @@ class Traffic:
 
     @cached_property
     def _levels(self) -> tuple[tuple[str, int, float, int], ...]:
-        """The levels: name, bytes of the cache before it, bytes per cycle, passes of written bytes.
+        """The sources of data, each as (name, bytes of the cache that it fills, its bytes per
+        cycle, number of times that it transfers a written byte).
 
         Beyond the second level, a written line is first read, and later written back.
         """
@@ -105,8 +109,8 @@ class Traffic:
         )
 
     def _footprints(self, s: Schedule, loops: Sequence[NestLoop]) -> list[list[float]]:
-        """Return the bytes of each operand that the loops from a position of the nest inwards
-        touch, for each position."""
+        """Return a list that gives, for each loop and for the register tile inside all loops, the
+        bytes that one run of it touches of each operand."""
         extents = dict.fromkeys(self.flat.ranges, 1)
         if s.rows is not None:
             extents[s.rows] = s.row_tile
@@ -127,10 +131,10 @@ class Traffic:
         return result[::-1]
 
     def _bytes(self, operand: int, extents: Mapping[str, int]) -> float:
-        """Return the bytes of an operand's cache lines for these extents of the indices.
+        """Return the bytes of the cache lines that an operand occupies if each index runs over
+        ``extents`` values.
 
-        Shared elements of windows count once: positions no further apart than the reach of smaller
-        steps.
+        An element that several positions of a window share counts once.
         """
         run, elements, span = 1, 1, 1
         unit, count, lies_apart = 1, 1, True
@@ -153,10 +157,10 @@ class Traffic:
 
     @cached_property
     def _steps(self) -> list[list[tuple[str, int, int, bool, bool]]]:
-        """Return the steps of each operand, small ones first.
+        """Return, for each operand, how each index moves it, the shortest distances first.
 
-        A step is (index, elements per step, contiguous elements, whether neighbours are contiguous,
-        whether all steps are equal).
+        An entry is (index, distance in elements between neighbouring values of the index,
+        contiguous elements, whether neighbours are contiguous, whether all distances are equal).
         """
         return [
             sorted([(n, *_step(a, n)) for n in moving], key=lambda step: (step[1], step[0]))
@@ -165,7 +169,7 @@ class Traffic:
 
     @cached_property
     def _moving(self) -> list[frozenset[str]]:
-        """The indices that move each operand."""
+        """For each operand, the indices that its address depends on."""
         return [frozenset({*a.strides, *a.lanes}) for a in self.flat.accesses]
 
     @cached_property
@@ -180,8 +184,8 @@ class Traffic:
         capacity: float,
         written: int,
     ) -> float:
-        """Return the bytes that enter a cache of this capacity: 0 if it holds all operands, which
-        then stay there.
+        """Return the bytes that the loops move into a cache of this capacity; 0 if the cache holds
+        all operands, which then stay there.
 
         Written bytes count ``written`` times.
         """

@@ -17,9 +17,9 @@ MAX_WINDOW = 16
 def vector_indices(op: ContractOp, kernel: KernelOp, flat: Flat[int]) -> list[str]:
     """Return the indices that can run over the lanes of a vector.
 
-    These are at most one free index along which results are strided, with vectors that are
-    interleaved before they are stored; at most one free index along which results are contiguous;
-    and reduced indices.
+    These are at most one free index along which results are strided, if the vectors of several rows
+    can be interleaved before they are stored; at most one free index along which results are
+    contiguous; and reduced indices.
     """
     able = [n for n in flat.free if flat.ranges[n] > 1 and vectorises(op, kernel, flat, n)]
     beside = [n for n in able if flat.out.lane_stride(n) == 1]
@@ -50,11 +50,10 @@ def vectorises(op: ContractOp, kernel: KernelOp, flat: Flat[int], name: str) -> 
 
 
 def window_rows(op: ContractOp, flat: Flat[int], vector: str) -> Iterator[str]:
-    """Yield the indices of an elementwise statement along which neighbouring rows read the same
-    vectors.
+    """Yield the indices of an elementwise statement that are good for the rows of a register tile
+    because neighbouring rows read the same vectors.
 
-    The statement reads a tensor at two positions that are a whole number of rows apart, fewer than
-    ``MAX_WINDOW``.
+    The statement must read a tensor at two positions that are fewer than ``MAX_WINDOW`` rows apart.
     """
     for name in flat.free:
         if name != vector and any(
@@ -69,8 +68,8 @@ def window_rows(op: ContractOp, flat: Flat[int], vector: str) -> Iterator[str]:
 
 
 def sharing_rows(op: ContractOp, flat: Flat[int], vector: str) -> Iterator[str]:
-    """Yield the indices along which neighbouring rows extract elements at positions that one of
-    them computes."""
+    """Yield the indices that are good for the rows of a register tile because the positions of
+    extracted elements, which the body computes, are the same in all rows."""
     for name in flat.free:
         if name != vector and flat.ranges[name] > 1:
             computed = plan_accesses(op, flat, vector, name).computed
@@ -79,9 +78,10 @@ def sharing_rows(op: ContractOp, flat: Flat[int], vector: str) -> Iterator[str]:
 
 
 def interleaved_rows(op: ContractOp, flat: Flat[int], vector: str) -> Iterator[str]:
-    """Yield the indices whose values lie between an operand's lanes, as channels between pixels.
+    """Yield the indices that are good for the rows of a register tile because their values lie
+    between an operand's lanes in memory, as channels lie between pixels.
 
-    Rows then read the same cache lines.
+    All rows then read the same cache lines.
     """
     plan = plan_accesses(op, flat, vector, None)
     strided = [flat.accesses[i] for i, o in enumerate(plan.operands) if o.access is Access.STRIDED]
@@ -93,8 +93,8 @@ def interleaved_rows(op: ContractOp, flat: Flat[int], vector: str) -> Iterator[s
 
 
 def transposing_rows(op: ContractOp, flat: Flat[int], vector: str) -> str | None:
-    """Return the index of rows along which all operands that would need gathers can be loaded; None
-    if there is none.
+    """Return the index for the rows of a register tile along which all operands that would need
+    gathers can be loaded; None if there is none.
 
     These operands are then transposed in registers.
     """
@@ -105,8 +105,8 @@ def transposing_rows(op: ContractOp, flat: Flat[int], vector: str) -> str | None
 
 
 def interleaving_rows(op: ContractOp, flat: Flat[int], vector: str) -> str | None:
-    """Return the index of rows whose values fill an elementwise result between its lanes; None if
-    there is none."""
+    """Return the index that is good for the rows of a register tile because its values fill an
+    elementwise result between the lanes; None if there is none."""
     for name in (n for n in flat.free if n != vector):
         plan = plan_accesses(op, flat, vector, name)
         gathers = plan.gathered() or plan.gathers_extracts
