@@ -1,4 +1,5 @@
-"""The aggregations as ops: identity, accumulation, and the sum over lanes."""
+"""Ops for the aggregations of a statement (sum, product, minimum, maximum): the initial value, one
+accumulation, and the combination of a vector's lanes."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def greater(e: BlockEmitter, value: SSAValue, total: SSAValue) -> SSAValue:
 
 
 def horizontal(e: BlockEmitter, kind: str, totals: Sequence[SSAValue]) -> SSAValue:
-    """Reduce several vectors of partial results to a scalar."""
+    """Combine the lanes of several vectors of partial results into one scalar."""
     total = totals[0]
     for other in totals[1:]:
         total = accumulate(e, kind, total, other)

@@ -1,4 +1,5 @@
-"""Vectorization of scalar bodies. Values that are equal in all lanes stay scalar."""
+"""Vectorization of the scalar bodies of statements. Values that are equal in all lanes of a vector
+stay scalar."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ from tessella.support.sizes import Size
 
 
 def _not_rounded(op: Operation) -> SSAValue | None:
-    """Return the value from which the operand of a truncation was extended, if it has the type of
-    the result; otherwise None."""
+    """Return the value whose extension a truncation reverses, if it has the type of the result;
+    otherwise None."""
     if op.name != "arith.truncf":
         return None
     wide = op.operands[0].owner
@@ -41,8 +42,8 @@ def _not_rounded(op: Operation) -> SSAValue | None:
 
 
 def _is_inside(coordinate: SSAValue, extent: Size) -> bool:
-    """Return whether a coordinate of a dimension is known to be in range: an index of the
-    statement, which its verifier has compared with the dimension, or a number with a bound."""
+    """Return whether a coordinate is known to be within a dimension: an index of the statement,
+    which the verifier has compared with the dimension, or a computed number with a bound."""
     if isinstance(coordinate.owner, IndexOp):
         return True
     most = highest(coordinate)
@@ -50,7 +51,8 @@ def _is_inside(coordinate: SSAValue, extent: Size) -> bool:
 
 
 class Bodies:
-    """Emits the bodies of one statement. Loads are shared within a register tile."""
+    """Emits the ops of a statement's bodies for rows and vectors of a register tile. Loads are
+    cached until the end of the tile."""
 
     def __init__(
         self,
@@ -205,7 +207,8 @@ class Bodies:
         return Val(self.e.op(arith.AddiOp(base, self.lanes(1))), varying=True, contiguous=pos)
 
     def _extract(self, op: ExtractOp, coordinates: Sequence[Val], tail: Size) -> Val:
-        """Return the element at the coordinates, or a vector of elements."""
+        """Return the element of a tensor at computed coordinates; a vector of elements if a
+        coordinate differs between lanes."""
         varying = [d for d, coordinate in enumerate(coordinates) if coordinate.varying]
         strides = strides_of(op.source)
         if len(varying) == 1 and coordinates[varying[0]].contiguous and strides[varying[0]] == 1:
@@ -224,7 +227,8 @@ class Bodies:
     def _side_by_side(
         self, op: ExtractOp, coordinates: Sequence[Val], last: int, tail: Size
     ) -> Val:
-        """Load elements that are contiguous along a coordinate."""
+        """Load a vector of elements whose only varying coordinate increases by one from lane to
+        lane, and which are contiguous in memory."""
         first = coordinates[last].contiguous or Pos()
         at = self._place(op, coordinates, first.constant, first.ssa)
         buffer = self.buffers[op.source]
@@ -243,8 +247,8 @@ class Bodies:
         constant: Size,
         first: SSAValue | None = None,
     ) -> SSAValue:
-        """Return an element's offset in memory: the sum for the coordinates that all lanes share,
-        plus ``first`` and ``constant``."""
+        """Return an offset in memory: that of the coordinates which all lanes share, plus ``first``
+        and ``constant``."""
         shape, strides = shape_of(op.source), strides_of(op.source)
         terms: list[tuple[SSAValue, Size]] = []
         for d, coordinate in enumerate(coordinates):
@@ -259,7 +263,8 @@ class Bodies:
         return self.e.linear(terms, constant)
 
     def _distances(self, op: ExtractOp, d: int, coordinate: Val, tail: Size) -> SSAValue:
-        """Return each lane's offset along one coordinate, relative to coordinate 0."""
+        """Return, for each lane, the offset in memory that its value of coordinate number ``d``
+        adds."""
         value, stride = coordinate.ssa, strides_of(op.source)[d]
         extent = shape_of(op.source)[d]
         if not _is_inside(op.coordinates[d], extent):

@@ -24,7 +24,7 @@ Rows = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Cut:
-    """The tiles of a loop that have rows which may be out of bounds."""
+    """Those tiles of a loop over rows in which some rows may be out of bounds."""
 
     starts: tuple[int, ...] = ()
     """The beginnings of the tiles that have rows out of bounds."""
@@ -37,7 +37,8 @@ UNCUT = Cut()
 
 
 def cut_tiles(tiles: Tiles, interior: tuple[Size, Size]) -> Cut:
-    """Return the tiles that do not lie within an interior."""
+    """Return the tiles of a loop that have rows outside ``interior``, the range of rows that are
+    always in bounds."""
     low, high = interior
     last = tiles.stop - tiles.size
     after = decided_max(0, (high - tiles.start) // tiles.size) * tiles.size + tiles.start
@@ -58,7 +59,8 @@ def row_sets(
     ranges: Mapping[str, Size],
     cut: Cut,
 ) -> Sequence[Rows]:
-    """Return the sets of rows that are in bounds together for some value of a reduced index.
+    """Return the sets of rows of a tile for which the loop over a reduced index needs code: each
+    set is exactly the rows in bounds at some value of the index.
 
     The sets are nonempty, and in execution order, which is the same for every tile.
     """

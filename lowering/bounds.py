@@ -1,4 +1,4 @@
-"""Bounds of loops over reduced indices, tightened to where constraints are satisfied."""
+"""Bounds of loops over reduced indices, limited to the values that satisfy the constraints."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ class LoopBounds:
         return Pos(self.emitter.apply(form // scale + 1, [value]))
 
     def _form(self, value: SSAValue, k: int, constant: Size) -> tuple[AffineExpr, SSAValue]:
-        """Return ``k * value + constant`` as an affine expression of one dimension, and the value
-        of the dimension."""
+        """Return ``k * value + constant`` as an affine expression, and the value of the
+        expression's only dimension."""
         if isinstance(constant, Expr):
             return AffineExpr.dimension(0), self.emitter.linear([(value, k)], constant)
         return AffineExpr.dimension(0) * k + constant, value
@@ -78,9 +78,9 @@ class LoopBounds:
     def _others(
         self, c: Constraint, name: str, point: Point, row: int
     ) -> tuple[int, Size, tuple[SSAValue, int] | None]:
-        """Return the parts of a constraint's form: the coefficient of the reduced index ``name``,
-        the constant, and the other variable with its coefficient (None if there is no other
-        variable)."""
+        """Return the terms of a constraint's affine expression: the coefficient of the reduced
+        index ``name``, the constant, and the other variable with its coefficient (None if there is
+        no other variable)."""
         others = [(point.indices[n], k) for n, k in c.form.terms if n != name]
         constant = c.form.constant + sum(k * pos.constant for pos, k in others)
         constant += row * c.form.coefficient(self.rows or "")

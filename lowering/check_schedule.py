@@ -38,7 +38,8 @@ def check_schedule(op: ContractOp, flat: Flat, s: Schedule) -> None:
 
 
 def _rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]]:
-    """Yield each rule and whether the schedule follows it. Later rules may rely on earlier ones."""
+    """Yield each rule for schedules, with whether this schedule follows it. A rule may rely on
+    those before it."""
     constrained = {n for c in flat.constraints for n, _ in c.form.terms}
     blocked = {name for name, _ in s.blocks}
     rows = 1 if s.rows is None else dict(s.blocks).get(s.rows, flat.ranges[s.rows])
@@ -130,8 +131,8 @@ def _has_room(flat: Flat, s: Schedule, name: str, size: int) -> bool:
 
 
 def _may_be_in_part(flat: Flat, s: Schedule) -> bool:
-    """Return whether the range of the lanes' index may be smaller than a vector, for some values of
-    symbols."""
+    """Return whether the index of the lanes may, for some values of symbols, have fewer values than
+    a vector has lanes."""
     size = 0 if s.vector is None else flat.ranges[s.vector]
     return bool(symbols_of([size])) and bounds_of(size)[0] < s.lanes
 

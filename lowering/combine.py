@@ -70,7 +70,8 @@ class Combine:
         return results
 
     def _whole(self, rows: Sequence[int]) -> Sequence[int]:
-        """Return ``rows``, and the rows that an instruction computes together with them."""
+        """Return ``rows``, and the other rows that a dot product instruction computes together with
+        them."""
         height = self.s.height
         if height == 1:
             return rows
@@ -78,7 +79,7 @@ class Combine:
         return [first + i for first in firsts for i in range(height)]
 
     def _ask(self, point: Point, row: int, u: int) -> None:
-        """Issue the prefetches in ``ahead`` that go with the reads at this row and vector of the
+        """Emit the prefetches in ``ahead`` that accompany the reads of this row and vector of the
         tile."""
         for ahead in self.ahead:
             if u * self.s.lanes % ahead.line == 0:
@@ -117,8 +118,7 @@ class Combine:
     # ** sums **
 
     def value(self, point: Point, row: int, u: int, neutral: SSAValue) -> SSAValue:
-        """Return a vector of the body's values at a point, with ``neutral`` in lanes that do not
-        count."""
+        """Return a vector of the body's values at a point, with ``neutral`` in invalid lanes."""
         self._ask(point, row, u)
         mask = self.loads.mask(point, row, u)
         args = [self.loads.load(n, point, row, u, mask) for n in range(self.plan.inputs)]
@@ -135,7 +135,8 @@ class Combine:
         return Dots(self.e, self.op, self.s, self.plan, self.bodies, self.loads, self.s.dot)
 
     def by_rows(self, sums: Sequence[SSAValue], width: int) -> Sequence[SSAValue]:
-        """Return the sums of each row, from accumulators that may hold several rows."""
+        """Return the vectors of sums row by row, from accumulators that may each hold lanes of
+        several rows."""
         if self._dots is None or self.s.height == 1:
             return sums
         return self._dots.by_rows(sums, width)
@@ -170,7 +171,8 @@ class Combine:
     def _unscaled(
         self, product: SummedProduct, point: Point, row: int, u: int, old: SSAValue
     ) -> SSAValue:
-        """Return the accumulator of a block's products after a point."""
+        """Return an accumulator after the unscaled product at a point is added to ``old``. Once a
+        block of products is summed, ``total`` scales the sum."""
         args = self._loaded(product, product.operands, point, row, u)
         place, others = (point.indices, row, u, point.tail_of(u)), product.others
         values = self.bodies.values(product.block, args, *place, left_out=others)
@@ -183,12 +185,14 @@ class Combine:
     def _loaded(
         self, product: SummedProduct, operands: Sequence[int], point: Point, row: int, u: int
     ) -> dict[SSAValue, Val]:
-        """Return loaded operands, by their arguments of the body."""
+        """Load operands, and return a map to them from the arguments of the body that stand for
+        them."""
         arguments = product.block.args
         return {arguments[n]: self.loads.load(n, point, row, u, None) for n in operands}
 
     def total(self, point: Point, row: int, u: int, part: SSAValue, old: SSAValue) -> SSAValue:
-        """Return the accumulator of a vector after a partial sum."""
+        """Return the accumulator of a vector after the partial sum ``part`` is added to ``old``;
+        the sum of a block is scaled first."""
         kind, product = self.op.aggregation.data, self.blocks
         if product is None:
             return accumulate(self.e, kind, old, part)
@@ -206,10 +210,10 @@ class Combine:
     def _counted(
         self, point: Point, row: int, u: int, args: Sequence[Val], old: SSAValue
     ) -> SSAValue:
-        """Return the accumulator after a point.
+        """Return the accumulator after the body's value at a point is added to ``old``.
 
         A sum of products becomes a multiply-add, and a maximum that ignores NaN one comparison with
-        a select; other aggregations add the body's value.
+        a select.
         """
         place, last = (point.indices, row, u, point.tail_of(u)), self._product or self._number
         left_out = self._beyond if last is None else {*self._beyond, last}

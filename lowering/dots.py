@@ -37,8 +37,8 @@ class Dots:
     dot: Dot
 
     def added(self, point: Point, row: int, u: int, old: SSAValue, rows: Sequence[int]) -> SSAValue:
-        """Return the accumulator of a vector after a group of products, in which only ``rows``
-        count."""
+        """Return the accumulator of a vector after a group of products is added to ``old``. If the
+        instruction computes several rows at a time, only those in ``rows`` change."""
         if self.s.height > 1:
             return self._added_to_rows(point, row, u, old, rows)
         mask = self.loads.mask(point, row, u)
@@ -48,7 +48,8 @@ class Dots:
         return new if mask is None else self.e.op(SelectOp(mask.ssa, new, old))
 
     def _factor(self, number: int, point: Point, row: int, u: int, mask: Val | None) -> SSAValue:
-        """Return the groups of a factor, which the body may compute from an operand."""
+        """Return the groups of values of a factor of the product: loaded, or computed by the body
+        from an operand."""
         operand, decoding = self.product.operands[number], self.product.decoding(number)
         groups = self._groups(operand, point, row, u, mask)
         if not decoding:
@@ -58,7 +59,8 @@ class Dots:
         ).ssa
 
     def _decoded(self, number: int, groups: SSAValue, point: Point, row: int, u: int) -> Val:
-        """Run the ops that compute a factor on all values of an operand's groups."""
+        """Emit the body's ops that compute a factor, on vectors with all values of an operand's
+        groups."""
         assert isinstance(groups.type, VectorType)
         product, lanes = self.product, self.e.lanes
         argument = product.block.args[product.operands[number]]
@@ -79,10 +81,10 @@ class Dots:
     def _added_to_rows(
         self, point: Point, row: int, u: int, old: SSAValue, rows: Sequence[int]
     ) -> SSAValue:
-        """Return an accumulator that holds some lanes of all rows that the instruction computes
-        together, after a group of products.
+        """Return an accumulator, which holds some lanes of all rows that the instruction computes
+        together, after a group of products is added.
 
-        The operands of rows that do not count are 0.
+        The operands of rows that are not in ``rows`` are 0, so that their sums do not change.
         """
         number, columns = row % self.s.height, self.dot.row.columns(self.s.lanes)
         of_rows, of_lanes = sorted(range(2), key=lambda i: self.plan.operands[i].by_vector)
@@ -110,7 +112,8 @@ class Dots:
 
     @cached_property
     def _swaps(self) -> bool:
-        """True if the instruction takes the statement's second operand first."""
+        """True if the instruction takes the operands of the statement's product in reverse
+        order."""
         found = self.product.elements
         assert found is not None
         return self.dot.row.swaps(found.a.name, found.b.name) is True
@@ -145,10 +148,10 @@ class Dots:
         ).ssa
 
     def _load(self, operand: int, pos: Pos, groups: int, left: int, guard: Val | None) -> SSAValue:
-        """Load contiguous values, with zeros after the first ``left`` ones unless ``left`` is 0.
+        """Load contiguous values. With ``left``, those after the first ``left`` are 0.
 
-        If a guard is false, the load reads the beginning of the tensor instead; its values do not
-        count.
+        If ``guard`` is false at run time, the load reads the beginning of the tensor instead, and
+        its values are not used.
         """
         buffer, at = self.loads.buffers[operand], self.e.at(pos)
         assert isinstance(buffer.type, MemRefType)

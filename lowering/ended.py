@@ -1,5 +1,5 @@
-"""The ends of loops over reduced indices that are computed from tensor elements
-(`dialects/tile/limits.py`)."""
+"""Ends of loops over reduced indices that depend on the elements of tensors, such as the lengths of
+sequences (`dialects/tile/limits.py`)."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from tessella.lowering.values import BlockEmitter, Pos, Val
 
 @dataclass(frozen=True)
 class Ended:
-    """Computes the ends of the reduced indices of a register tile: the greatest limits of its rows
-    and lanes."""
+    """Computes where the loops over a register tile's reduced indices end: at the greatest limit of
+    its rows and lanes."""
 
     e: BlockEmitter
     op: ContractOp
@@ -55,7 +55,8 @@ class Ended:
         return any(c.form.coefficient(name) for c in self.loads.plan.constraints.rows)
 
     def at(self, point: Point) -> Point:
-        """Return the point with the computed ends of its reduced indices in ``stops``."""
+        """Return the position of a register tile with the computed ends of its loops over reduced
+        indices in ``stops``."""
         if not self._limits:
             return point
         stops = dict(point.stops)
@@ -68,10 +69,10 @@ class Ended:
         return replace(point, stops=stops)
 
     def within(self, stops: Mapping[str, SSAValue], name: str, start: Pos) -> dict[str, SSAValue]:
-        """Return the ends of indices for a partial sum over index ``name`` from ``start`` on.
+        """Return the ends of the loops inside a partial sum over index ``name`` from ``start`` on.
 
-        A computed end of ``name`` becomes relative to ``start``. An end that all tiles of a step
-        share is left out, as parts are then whole.
+        An end of ``name`` that was computed for the tile becomes relative to ``start``. Other ends
+        of ``name`` are left out, as all partial sums are whole then.
         """
         found = {other: stop for other, stop in stops.items() if other != name}
         if name in self._limits:

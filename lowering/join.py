@@ -1,4 +1,4 @@
-"""A `tile.join` as loops: each row is written after the previous row's end."""
+"""A `tile.join`, which writes rows of different lengths one behind the other, as loops."""
 
 from __future__ import annotations
 

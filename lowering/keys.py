@@ -16,9 +16,8 @@ from tessella.support.sizes import Size
 
 
 class KeyLoops(RowLoops):
-    """Emits loops of a sort or a suppression over rows, and computes the key of each position of a
-    row: the value by which the op compares positions. ``vector`` is the index whose points are the
-    lanes of a vector."""
+    """Emits loops over rows for a sort or a suppression, and computes the keys by which these ops
+    compare the values of a row. A vector of keys runs along the index ``vector``."""
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ from tessella.support.sizes import Expr, Size, bounds_of, expression, round_up
 
 @dataclass
 class Loads:
-    """Emits the loads of a statement's operands, each once until ``forget``."""
+    """Emits the loads of a statement's operands. A load is cached until ``forget`` is called."""
 
     e: BlockEmitter
     flat: Flat
@@ -76,7 +76,7 @@ class Loads:
         )
 
     def _is_zeroed(self, plan: OperandPlan, point: Point) -> bool:
-        """Return whether a masked load has left zeros in all invalid lanes."""
+        """Return whether an operand's masked load has already put zeros into all invalid lanes."""
         if plan.access not in (Access.CONTIGUOUS, Access.PACKED):
             return False
         others = any(self._active(self.plan.constraints.masked, point))
@@ -119,8 +119,8 @@ class Loads:
         )
 
     def _has_room(self, plan: OperandPlan) -> bool:
-        """Return whether an operand's memory extends beyond the last element of the lanes' index as
-        far as whole vectors of a tile do, so that their loads need no mask."""
+        """Return whether whole vectors at the end of the vector index still lie in the operand's
+        memory, beyond the index's last element, so that they need no mask."""
         if plan.room == 0:
             return False
         if self.s.width % plan.room == 0:
@@ -131,8 +131,8 @@ class Loads:
     def _element_guard(
         self, operand: int, point: Point, row: int, u: int, mask: Val | None
     ) -> Val | None:
-        """Return the condition under which the element that all lanes share may be loaded; None if
-        it always may."""
+        """Return the condition under which the one element that all lanes share may be loaded; None
+        if there is no condition."""
         own = self.plan.operands[operand].guards
         if mask is None or not own:
             return None
@@ -146,8 +146,8 @@ class Loads:
         return Val(self.e.shared(key, (mask.ssa,), lambda: horizontal(self.e, "+", [mask.ssa])))
 
     def _load_transposed(self, operand: int, point: Point, row: int, u: int, _: Val | None) -> Val:
-        """Return a row of a square block. The block's vectors are loaded along the rows' index, in
-        which the operand is contiguous, and transposed."""
+        """Return a row of a square block whose lanes are not contiguous. The block's vectors are
+        loaded along the index of the rows, in which the operand is contiguous, and transposed."""
         key = (operand, u)
         if key not in self.transposed:
             stride, buffer = self.plan.operands[operand].stride, self.buffers[operand]
@@ -195,8 +195,8 @@ class Loads:
     def _load_chunk(
         self, operand: int, start: Pos, point: Point, row: int, u: int, first: int, size: Size
     ) -> SSAValue:
-        """Load a vector of an operand from the element ``first`` on; only ``size`` elements may be
-        read."""
+        """Load a vector of contiguous elements of an operand from the element ``first`` on; memory
+        beyond ``size`` elements is not read."""
         guards = self.plan.operands[operand].guards
         masks = [self.holds(c, point, row, u, first) for c in self._active(guards, point)]
         if bounds_of(size)[0] < self.s.lanes:
@@ -222,8 +222,8 @@ class Loads:
         return Val(self.e.add(vector.MaskedLoadOp, operands, type), varying=True)
 
     def mask(self, point: Point, row: int, u: int) -> Val | None:
-        """Return the condition under which a point counts, as a scalar or a mask of the lanes; None
-        if it always counts."""
+        """Return the condition under which a point contributes to the result, as a scalar or a mask
+        of the lanes; None if there is no condition."""
         active = self._active(self.plan.constraints.masked, point)
         masks = [self.holds(c, point, row, u) for c in active]
         if self.plan.adds_lanes and (tail := point.tail_of(u)) != 0:
@@ -264,11 +264,12 @@ class Loads:
     def holds(
         self, c: Constraint, point: Point, row: int, u: int = 0, element: int | None = None
     ) -> Val:
-        """Test ``0 <= form < extent`` by one unsigned comparison, cached.
+        """Test a constraint, ``0 <= form < extent``, by one unsigned comparison, which is cached.
 
-        The result is a scalar if the form does not depend on the lanes' index, otherwise a mask of
-        the lanes. With ``element``, it is a mask of an operand's contiguous elements, which are
-        counted from the first lane's element.
+        The result is a scalar if the constraint's affine expression does not depend on the lanes'
+        index, otherwise a mask of the lanes. With ``element``, it is a mask for a vector of
+        contiguous elements of an operand, beginning ``element`` elements after that of the first
+        lane.
         """
         terms: list[tuple[SSAValue, int]] = []
         constant: Size = c.form.constant
@@ -317,8 +318,8 @@ class Loads:
         )
 
     def _is_narrow(self, c: Constraint) -> bool:
-        """Return whether all values of a constraint's form fit into i32, those beyond the last lane
-        included."""
+        """Return whether all values of a constraint's affine expression fit into i32, even in lanes
+        beyond the last valid one."""
         if any(name in self.flat.floating for name, _ in c.form.terms):
             return False
         low, high = c.form.bounds(self.flat.ranges)

@@ -233,7 +233,7 @@ def _view(source: SSAValue, type: Tensor, op: Operation) -> ViewOp:
 
 
 def _keep_in_memory(op: SplatOp, weights: WeightStore, table: KernelTable) -> None:
-    """Store a splat that is returned, viewed or carried by a loop."""
+    """Replace a splat that is returned, viewed or carried by a loop by a tensor in memory."""
     new = _in_memory(op, weights, table)
     Rewriter.insert_op(new, InsertPoint.before(op))
     op.res.replace_all_uses_with(new.results[0])

@@ -141,7 +141,8 @@ class _Packer:
         self.packed = dict(zip(keys, packed, strict=True))
 
     def _read_as_they_are(self) -> set[str]:
-        """Return the symbols of the weights that an op reads in their present layout."""
+        """Return the symbols of the weights that some op reads in their present layout, so that
+        they must not be released."""
         found: set[str] = set()
         for function in self.module.ops:
             for op in () if isinstance(function, KernelOp) else function.walk():
@@ -202,7 +203,7 @@ def _widened(array: Array, element: str) -> Array:
 
 
 def pack_arguments(kernel: KernelOp) -> None:
-    """Set a kernel's arguments to the places that the schedules read."""
+    """Give a kernel's arguments the layouts and element types in which its schedules read them."""
     for i, argument in enumerate(kernel.body.block.args):
         place = kernel.packed(i)
         if place is not None:

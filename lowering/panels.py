@@ -21,7 +21,7 @@ from tessella.support.sizes import bounds_of, ceil_div, product
 
 @dataclass(frozen=True)
 class Panels:
-    """Prefetches the next panels of a statement's operands."""
+    """Emits prefetches of the packed panels that the register tiles read next."""
 
     e: BlockEmitter
     flat: Flat
@@ -30,15 +30,15 @@ class Panels:
     buffers: Sequence[SSAValue]
 
     def at(self, point: Point) -> Point:
-        """Return a register tile's point with ``line`` set to the first line of the next panel that
-        the tile prefetches; the same point if nothing is prefetched."""
+        """Return a register tile's position with ``line`` set to the first cache line of the next
+        panel that this tile prefetches. If nothing is prefetched, the position is unchanged."""
         if not self.s.prefetch or not any(o.is_panel for o in self.plan.read):
             return point
         return replace(point, line=self._line(point))
 
     def _line(self, point: Point) -> Pos:
-        """Return the first line that a tile prefetches: each tile prefetches a different slice of
-        the next panel."""
+        """Return the number of the first cache line that a tile prefetches. Each of the tiles that
+        share a panel prefetches other lines of the next one."""
         number, values = AffineExpr.constant(0), list[SSAValue]()
         for name, step in self._inside.items():
             pos = point.indices[name]
@@ -51,7 +51,8 @@ class Panels:
         return Pos(self.e.apply(number % groups * self._asked, values))
 
     def ask(self, point: Point) -> None:
-        """Prefetch the tile's slice of the lines that the next panel's tiles read at this point."""
+        """Emit prefetches of those lines that the next panel has for this point and that fall to
+        this tile."""
         if point.line is None or self.s.vector is None:
             return
         for operand, plan in enumerate(self.plan.read):
@@ -64,15 +65,16 @@ class Panels:
 
     @cached_property
     def _inside(self) -> Mapping[str, int]:
-        """The loops over the register tiles that share a panel, by index name, with their steps."""
+        """The loops that run over the register tiles of one panel, by index, with their steps."""
         inside = self.s.order[self.s.order.index(self.s.vector or "") + 1 :]
         return {name: self.s.row_tile if name == self.s.rows else 1 for name in inside}
 
     @cached_property
     def _asked(self) -> int:
-        """The number of lines that each register tile prefetches at a point.
+        """The number of cache lines that each register tile prefetches at a point.
 
-        All tiles of the smallest possible panel together prefetch all lines.
+        It is large enough that all tiles of a panel together prefetch all lines, even if a symbolic
+        range is as short as it can be.
         """
         ranges = {name: max(1, bounds_of(self.flat.ranges[name])[0]) for name in self._inside}
         tiles = product(ceil_div(ranges[n], step) for n, step in self._inside.items())

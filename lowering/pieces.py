@@ -1,11 +1,13 @@
-"""The pieces of a kernel: statements that threads run one after the other without waiting.
+"""The division of a kernel into pieces: statements that each thread runs one after the other,
+without waiting for other threads.
 
     %s = tile.contract + [m: 64, n: 64 | k: 64] .. parallel n 16
     %m = tile.contract > [m: 64 | n: 64] (%s[m, n]) -> [m] .. parallel m 8
     ->
     the first statement, and, after a barrier, the second one
 
-A kernel that is not divided between threads, or whose shared loops are, is one piece.
+A kernel is one piece if its statements are not divided between threads, or if a loop that all of
+them share is.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ class KernelPiece:
 
     @property
     def parts(self) -> ArrayAttr[PartAttr] | None:
-        """The bytes of each buffer that a thread touches; None if one thread runs the piece."""
+        """For each buffer, how threads divide the elements that they touch; None if one thread runs
+        the piece."""
         values = (*self.inputs, *self.outputs, *self.scratch)
         known = joined(self.uses)
         found = [known.get(value, ALONE) for value in values]
@@ -55,8 +58,8 @@ class KernelPiece:
 
 
 def check_results(kernel: KernelOp) -> None:
-    """Raise InvalidModelError unless each result has its own buffer and no operand has yet to
-    be packed."""
+    """Raise InvalidModelError if two results have the same buffer, or if an operand has yet to be
+    packed."""
     name, roots = kernel.sym_name.data, roots_of(kernel)
     if any(kernel.packed(i) for i in range(len(kernel.body.block.args))):
         raise InvalidModelError(

@@ -22,7 +22,8 @@ class Extent:
 
 @dataclass(frozen=True)
 class StepPosition:
-    """The statement's position in the shared loops of its kernel."""
+    """The position of a statement in the current iteration of the loops that its kernel's
+    statements share."""
 
     starts: tuple[Pos, ...]
     """The first elements of the operands and the result, as offsets."""
@@ -37,7 +38,8 @@ class StepPosition:
 
 @dataclass(frozen=True)
 class Before:
-    """An earlier value of a running index, at which aggregates have been stored."""
+    """The value before the current one of a running index, with the aggregates that are stored
+    there."""
 
     value: Pos
     step: Pos
@@ -49,7 +51,8 @@ class Before:
 
 @dataclass(frozen=True)
 class Point:
-    """The position of the loops: index values, operand offsets, and the register tile."""
+    """The position of a statement's loops: the values of the indices, the offsets of the operands,
+    and the rows and vectors of the current register tile."""
 
     indices: Mapping[str, Pos]
     offsets: tuple[Pos, ...]

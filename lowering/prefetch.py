@@ -1,12 +1,12 @@
-"""Prefetches that an iteration of shared loops issues ahead of use.
+"""Prefetches for later iterations of the loops that a kernel's statements share.
 
 Arguments are prefetched some iterations before they are read. Results are prefetched before they
 are written: in the same iteration by a statement before the writer, otherwise in the previous
 iteration.
 
 A statement that reads an argument vector by vector prefetches along with each vector, which spreads
-the requests. If several statements do, the one with the most arithmetic prefetches. Arguments
-without such a reader are prefetched as a whole, at the beginning of the previous iteration.
+the requests. If several statements read so, the one with the most arithmetic prefetches. Other
+arguments are prefetched as a whole, at the beginning of the previous iteration.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class Ahead:
 
 @dataclass(frozen=True)
 class _Read:
-    """An operand of a statement that advances by ``span`` elements with the innermost shared
-    loop."""
+    """A statement's read of an argument whose address advances by ``span`` elements with each
+    iteration of the innermost shared loop."""
 
     part: NestedStatement
     operand: int
@@ -75,8 +75,9 @@ class _Read:
 
     @property
     def work(self) -> float:
-        """The number of ops in the statement's body, plus 1, if the statement reads the operand
-        once and in whole vectors; otherwise 0."""
+        """A measure of the arithmetic beside the reads, to choose which statement prefetches: 1
+        plus the ops in the statement's body, or 0 if the statement does not read the operand in
+        whole vectors, each element once."""
         op, flat, schedule = self.part.op, self.part.flat, self.part.op.schedule
         moves = flat.accesses[self.operand].stride
         once = all(moves(index.name) for index in flat.indices if index.range != 1)
@@ -93,8 +94,8 @@ def asked(
     buffers: Mapping[SSAValue, SSAValue],
     emitter: BlockEmitter,
 ) -> dict[ContractOp, list[Ahead]]:
-    """Return the prefetches that each statement issues along with its reads. Emit the other
-    prefetches here."""
+    """Return the prefetches that each statement will emit along with its reads, and emit those of
+    arguments that no statement reads vector by vector."""
     found: dict[ContractOp, list[Ahead]] = {part.op: [] for part in parts}
     for value, reads in _reads(parts).items() if nest.prefetch else ():
         read = max(reads, key=lambda each: each.work)
@@ -112,9 +113,10 @@ def asked(
 def streamed(
     op: ContractOp, flat: Flat, schedule: Schedule, buffers: Mapping[SSAValue, SSAValue]
 ) -> list[Ahead]:
-    """Return the prefetches of a statement that streams an operand from memory, each element once.
+    """Return the prefetches of operands that a statement reads from memory vector by vector, each
+    element once.
 
-    Among several accesses to a tensor, the one that reaches new elements first prefetches.
+    If several accesses read one tensor, only the access at the highest offset prefetches.
     """
     found: dict[SSAValue, tuple[Size, Ahead]] = {}
     for number in streams(op, flat, schedule.vector) if schedule.prefetch else ():
@@ -147,7 +149,8 @@ def _ask_for_results(
     buffers: Mapping[SSAValue, SSAValue],
     line: int,
 ) -> None:
-    """Add prefetches of results, along with reads of an argument at the same positions.
+    """Add prefetches of the results that statements write at the positions at which they or others
+    read an argument.
 
     The last reader before the writer prefetches for the same iteration. If no reader is before the
     writer, the first reader prefetches for the next iteration.
@@ -171,9 +174,13 @@ def _are_alike(read: _Read, part: NestedStatement) -> bool:
 def _places(
     op: ContractOp, operand: int
 ) -> tuple[Sequence[Size], Layout, int, Sequence[int | None]] | None:
-    """Return the values that determine an operand's addresses in an iteration: the tensor's shape,
-    layout and width, and the number of the shared loop over each dimension. None if the access
-    does not have plain indices."""
+    """Return what determines an operand's addresses in an iteration of the shared loops: the
+    tensor's shape, layout and element width, and, for each dimension of more than one value, the
+    number of the shared loop over it, or None.
+
+    Returns None instead if the accesses of a dimension are not those of one index over its whole
+    range.
+    """
     value, forms, at = op.tensors[operand], op.access_list[operand], list(shared_loops(op))
     pairs = zip(forms, shape_of(value), strict=True)
     longer = [(form.single, extent) for form, extent in pairs if extent != 1]

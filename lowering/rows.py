@@ -1,4 +1,4 @@
-"""Common parts of statements that select values of rows."""
+"""Helpers for the statements that select values of rows: sorts, suppressions and joins."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def flat(
 
 
 class RowLoops:
-    """Emits loops over rows, and accesses of their values, one or ``lanes`` at a time."""
+    """Emits loops over rows, and loads and stores of their values, one or ``lanes`` at a time."""
 
     def __init__(self, emitter: BlockEmitter, lanes: int) -> None:
         self.e = emitter
         self.lanes = lanes
 
     def point(self, number: SSAValue, free: Sequence[Index]) -> dict[str, Pos]:
-        """Return the values of the indices ``free`` for the row with a number; the last index
-        varies fastest."""
+        """Return the values of the indices ``free`` that the row with this number has; the last
+        index varies fastest."""
         point: dict[str, Pos] = {}
         for index in reversed(free):
             point[index.name] = Pos(self.digit(number, index.range))

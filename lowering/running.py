@@ -1,4 +1,5 @@
-"""The loop over a running index: a statement's aggregate is stored at each of its values.
+"""The loop over a running index: at each of its values, a statement stores the aggregate so far, as
+in a cumulative sum.
 
 The accumulators stay in registers. Without lanes along the index, one iteration adds one value.
 With lanes, an iteration computes the prefixes of a whole vector in log2(lanes) additions (J.
@@ -159,8 +160,8 @@ class Along:
     # ** the lanes of a vector **
 
     def _lanes(self, source: Callable[[int], int]) -> list[int]:
-        """Return the shuffle indices that take lane ``source(i)`` to lane i, if lane 0 is added
-        first. For an index in reverse they are mirrored."""
+        """Return shuffle indices that put lane ``source(i)`` into lane i. If the running index is
+        in reverse, lanes are counted from the last one."""
         if not self.running.reverse:
             return [source(lane) for lane in range(self.s.lanes)]
         last = self.s.lanes - 1
@@ -187,8 +188,8 @@ class Along:
         return shuffle(self.e, prefixes, prefixes, self._lanes(lambda _: last))
 
     def _added(self, total: SSAValue, prefixes: SSAValue) -> SSAValue:
-        """Return the aggregates of a vector's lanes: ``total`` added to the prefixes, moved by one
-        lane if the aggregate is exclusive."""
+        """Return the aggregates at the values of a vector: ``total`` added to the prefixes. If a
+        value's aggregate excludes the value itself, the prefixes move by one lane."""
         found = accumulate(self.e, self._kind, total, prefixes)
         if not self.running.exclusive:
             return found

@@ -117,8 +117,8 @@ class Statement:
     # ** free indices **
 
     def _move(self, point: Point, name: str, value: Pos) -> Point:
-        """Return the point moved to a value of an index. The value is relative to the iteration of
-        the shared loops."""
+        """Return the position with an index moved to a value, which is counted from the first value
+        in the current iteration of the shared loops."""
         offsets = tuple(
             self.e.step(offset, value, a.stride(name))
             for offset, a in zip(point.offsets, self.flat.accesses, strict=True)
@@ -172,8 +172,8 @@ class Statement:
 
     @cached_property
     def _shares_edges(self) -> bool:
-        """True if boundary tiles run the code of interior tiles. They do if loops over taps are not
-        unrolled."""
+        """True if boundary tiles need no code of their own, because the loops over the taps of a
+        window are not unrolled."""
         return all(
             prod(self.flat.ranges[n] for n in self.s.reduction[self.s.reduction.index(name) + 1 :])
             >= self.s.unroll
@@ -183,8 +183,8 @@ class Statement:
         )
 
     def _interior(self, name: str, extent: Size) -> tuple[Size, Size]:
-        """Return the interior of an index's range or of a block of it: the values that satisfy all
-        constraints."""
+        """Return the values of an index, or of a block of it, at which no register tile needs to
+        check a constraint."""
         interior = self.constraints.interior(self.flat, name)
         if interior == (0, self.flat.ranges[name]):
             return 0, extent
@@ -216,7 +216,8 @@ class Statement:
         return with_ends(extent, size, self.s.ends if name == self.s.rows else ())
 
     def _shaped(self, point: Point, name: str, tiles: Tiles) -> Point:
-        """Return the point with the register tile's extent along an index."""
+        """Return the position with the rows or the vectors of the register tile set to those that
+        ``tiles`` has along an index."""
         if name == self.s.rows:
             cut = UNCUT
             if self.constraints.rows:
@@ -402,7 +403,8 @@ class Statement:
         sums: list[SSAValue],
         rows: Sequence[int],
     ) -> list[SSAValue]:
-        """Add partial sums, each over a block of the first index, to the totals."""
+        """Sum the first of the indices ``names`` in partial sums of ``size`` values, and add each
+        of them to the totals."""
         name, kind = names[0], self.op.aggregation.data
         extent = self.flat.ranges[name]
         zero = identity(self.e, kind, self.combine.part_element, self.s.vector)
@@ -531,7 +533,8 @@ class Statement:
         sums: list[SSAValue],
         rows: Sequence[int],
     ) -> list[SSAValue]:
-        """Reduce an index by one loop for each set of rows that are in bounds together."""
+        """Sum over an index by one loop for each set of rows that are in bounds at the same
+        values."""
         assert self.s.rows is not None
         for active in row_sets(constraint, self.s.rows, rows, name, self.flat.ranges, point.cut):
 

@@ -1,4 +1,4 @@
-"""A statement's position in the loops that its kernel's statements share."""
+"""The position of a statement in an iteration of the loops that its kernel's statements share."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def step_of(
 
 
 def _first(own: Steps, emitter: BlockEmitter, step: SSAValue) -> Pos:
-    """Return the first value of an index in an iteration of a shared loop."""
+    """Return the first value of a statement's index in the current iteration of a shared loop."""
     if own.window is None:
         number = AffineExpr.dimension(0) // own.block
         return Pos(emitter.apply(number, [step]) if own.block > 1 else step)
@@ -51,7 +51,8 @@ def _ended(
     loops: Mapping[str, Steps],
     extent: Size,
 ) -> SSAValue:
-    """Return the end of an index in the iteration at these values of the shared indices."""
+    """Return the end of an index that an iteration of the shared loops runs only in part; ``bases``
+    are the first values of the shared indices in the iteration."""
     last, values = AffineExpr.constant(0), list[SSAValue]()
     constant = reach.last.constant
     if isinstance(constant, Expr):
@@ -74,7 +75,8 @@ def _starts(
     bases: Mapping[str, Pos],
     steps: Sequence[SSAValue],
 ) -> tuple[Pos, ...]:
-    """Return the offsets of the operands and the result in an iteration of the shared loops."""
+    """Return the offsets at which operands and result begin in the current iteration of the shared
+    loops."""
     starts: list[Pos] = []
     for value, forms, access in zip(op.tensors, op.access_list, flat.accesses, strict=True):
         start, within, writer = Pos(None, access.offset), lives_within(value), value.owner
@@ -90,8 +92,8 @@ def _starts(
 
 @dataclass(frozen=True)
 class _Ahead:
-    """Computes the distance of a reader's first element from the beginning of the step that the
-    writer has written."""
+    """Computes where, in the elements that a writer has stored in the current iteration of the
+    shared loops, a reader's first element is."""
 
     writer: ContractOp
     reader: ContractOp

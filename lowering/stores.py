@@ -40,7 +40,7 @@ class Stores:
     loads: Loads
 
     def if_inside(self, point: Point, body: Callable[[], None]) -> None:
-        """Run a register tile unless all of its rows are out of bounds."""
+        """Run ``body`` for a register tile unless the whole tile is out of bounds."""
         self._if(point, 0, [c for c in self.plan.constraints.stores if not self._by_row(c)], body)
 
     def emit(self, point: Point, values: Sequence[Val]) -> None:
@@ -104,7 +104,7 @@ class Stores:
         return decided(first <= row) and decided(row < end)
 
     def _inside(self, point: Point, row: int, by_row: Sequence[Constraint]) -> Point:
-        """Return the point at a row, or at the first row if this one is out of bounds."""
+        """Return the position moved to a row; to the first row if this row is out of bounds."""
         value = Pos(None, row)
         unsure = [c for c in by_row if not self._is_inside(row, c)]
         if unsure:
@@ -129,7 +129,7 @@ class Stores:
             body()
 
     def _held(self, point: Point, row: int, constraints: Sequence[Constraint]) -> SSAValue:
-        """Return whether all constraints are satisfied."""
+        """Emit the test whether a row satisfies all of the constraints."""
         held = [self.loads.holds(c, point, row).ssa for c in constraints]
         return reduce(lambda a, b: self.e.op(arith.AndIOp(a, b)), held)
 

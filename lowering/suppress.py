@@ -1,4 +1,4 @@
-"""A `tile.suppress` as loops, row by row.
+"""A `tile.suppress`, greedy selection as in non-maximum suppression, as loops, row by row.
 
 The candidates of a row are the leaves of a tournament tree: each node holds the better one of its
 children, and the root the best of all. The root is removed, which updates only the path above its
@@ -146,8 +146,8 @@ class Suppress(KeyLoops):
         return [e.op(SelectOp(e.op(CmpfOp(key, key, "ord")), following, slot))]
 
     def _rank(self, point: Point, slot: SSAValue) -> SSAValue:
-        """Return an integer that is smaller for the better one of two candidates, and for the
-        earlier one if their keys are equal."""
+        """Return, at run time, which of two candidates is better: an integer key that is smaller
+        for the better one, and for the earlier one if their keys are equal."""
         e, key = self.e, self.one_key(point, self._index(self.load(self.places, slot)))
         rank = comparable(e, key, self.element, descending=True).ssa
         high = e.op(arith.ShLIOp(e.op(CASTS["arith.extsi"](rank, i64)), self._number(32)))

@@ -157,7 +157,7 @@ def _endless(segment: rt.SegmentOp) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class LoweredPiece:
-    """A kernel on buffers, and the piece of a kernel on tensors that it was lowered from."""
+    """A kernel on buffers, with the statements of a kernel on tensors from which it was lowered."""
 
     kernel: rt.KernelOp
     piece: KernelPiece
@@ -200,7 +200,7 @@ def _convert_piece(kernel: KernelOp, name: str, piece: KernelPiece) -> rt.Kernel
 
 @dataclass(frozen=True)
 class _Statements:
-    """The statements of a piece of a kernel."""
+    """The statements of a kernel, or of a piece of it, while they are lowered."""
 
     kernel: KernelOp
     ops: Sequence[AnyStatement]
@@ -268,8 +268,9 @@ class _Statements:
         size: Size,
         steps: Sequence[SSAValue],
     ) -> tuple[SSAValue, SSAValue]:
-        """Return this thread's bounds of one of two loops that are divided as one; the inner range
-        is symbolic."""
+        """Return the bounds, for this thread, of the outer or the inner one of two nested loops
+        that are divided as one loop. ``first`` and ``stop`` are the thread's bounds of that loop,
+        and ``size`` is the symbolic range of the inner one."""
         e = self.emitter
         if is_outer:
             end = e.linear([(stop, 1)], size - 1)
@@ -287,7 +288,7 @@ class _Statements:
         return op.first, op.stop
 
     def _step(self, ops: Sequence[AnyStatement], steps: tuple[SSAValue, ...]) -> None:
-        """Emit one iteration of statements that are in these shared loops and in no others."""
+        """Emit the statements that are inside exactly these shared loops, in one iteration."""
         for _, group in groupby(ops, key=type):
             together = list(group)
             if contracts := [op for op in together if isinstance(op, ContractOp)]:

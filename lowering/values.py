@@ -71,7 +71,7 @@ class Val:
 
 @dataclass
 class BlockEmitter:
-    """Appends ops to the current block; constants go to the function's entry, once each."""
+    """Appends ops to the current block. Each constant is created once, at the function's entry."""
 
     entry: Block
     lanes: int = 1
@@ -196,7 +196,7 @@ class BlockEmitter:
         return [*found, *more], rest
 
     def _scaled(self, value: SSAValue, by: Size) -> SSAValue:
-        """Return a value times a size, computed once where the value is defined."""
+        """Return a value times a size. The product is computed once, where the value is defined."""
         make = partial(self.add, arith.MuliOp, [value, self.index(by)], INDEX)
         return self.shared(("scaled", value, by), (value,), make)
 
@@ -212,7 +212,7 @@ class BlockEmitter:
         return self.linear([(pos.ssa, 1)] if pos.ssa is not None else [], pos.constant)
 
     def step(self, pos: Pos, value: Pos, stride: Size) -> Pos:
-        """Return ``pos + stride * value``."""
+        """Return the position ``pos + stride * value``."""
         constant = pos.constant + stride * value.constant
         if stride == 0 or value.ssa is None:
             return Pos(pos.ssa, constant)

@@ -1,12 +1,13 @@
-"""An indexed write: the addresses of its points, and the values stored there.
+"""An indexed write, such as a scatter: the computed addresses, and the values that are stored
+there.
 
     for i:
       at = body(idx[i])          // as soon as the loops know its operands
       if at < 1000:
         for j: out[64*at + j] += u[i, j]
 
-Every write stays within the result: its coordinates are compared with their ranges, and with the
-values of the scattered index that this thread owns.
+Every write stays within the result: computed coordinates are compared with the dimensions' ranges,
+and with the range of coordinates that this thread writes if threads divide them.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ Share = tuple[SSAValue, SSAValue]
 
 @dataclass(frozen=True)
 class Writes:
-    """Emits the points of an indexed write."""
+    """Emits the loops inside an indexed write's coordinates, and the reads and writes of its
+    elements."""
 
     e: BlockEmitter
     op: ContractOp
@@ -53,14 +55,15 @@ class Writes:
 
     @cached_property
     def inside(self) -> tuple[str, ...]:
-        """The names of the loops inside the last loop on which the coordinates depend."""
+        """The indices of the loops that run with fixed coordinates: those inside the innermost loop
+        that the coordinates depend on."""
         known = place_indices(self.op, self.flat)
         last = max((i for i, name in enumerate(self.s.order) if name in known), default=-1)
         return self.s.order[last + 1 :]
 
     def enter(self, point: Point, body: Callable[[Point], None]) -> None:
-        """Compute the coordinates of a point, and emit ``body`` for them if they are in range and
-        this thread owns them."""
+        """Compute the coordinates of a point, and emit ``body`` for the case that they are in range
+        and fall to this thread."""
         held = [self.loads.holds(c, point, 0).ssa for c in self.loads.plan.constraints.masked]
         if held:
             self.e.when(self._all(held), lambda: self._enter(point, body))
@@ -80,7 +83,7 @@ class Writes:
         self.e.when(self._all(held), lambda: body(placed))
 
     def _held(self, index: Index, at: SSAValue) -> list[SSAValue]:
-        """Return the conditions for a coordinate: it is in range, and this thread owns it."""
+        """Return the conditions for a coordinate: it is in range, and it falls to this thread."""
         inside = self.e.op(CmpiOp(at, self.e.index(index.range), "ult"))
         if self.op.checked is not None:
             self.e.effect(CheckOp(inside, self.bodies.code))

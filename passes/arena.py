@@ -32,13 +32,14 @@ class Lifetime:
 
     @property
     def is_alone(self) -> bool:
-        """True if a single thread touches the buffers, in op order."""
+        """True if only one thread touches the buffers, so that no barrier is needed between their
+        uses."""
         return self.part == ALONE
 
 
 class Arena:
-    """Offsets and live ranges of buffers, in arrays, as there may be as many buffers as nodes in a
-    model."""
+    """Offsets and live ranges of buffers. They are stored in arrays, because a segment may have
+    thousands of buffers."""
 
     def __init__(self, most: int, step: int | None) -> None:
         """Create an empty arena for at most ``most`` buffers. ``step`` is the number of ops in an

@@ -58,23 +58,24 @@ def buffer_weights(module: ModuleOp) -> Iterator[rt.WeightOp]:
 
 
 def places_of_arguments(function: FuncOp, device: str) -> list[PlaceAttr]:
-    """Return the places of a function's arguments: the place that an argument's attribute states,
-    otherwise a row-major place at ``device``."""
+    """Return the places (device, element type, layout) of a function's arguments: the place in an
+    argument's attribute, or a row-major place at ``device`` if there is none."""
     arguments = function.body.block.args
     stated = stated_places(function.arg_attrs, len(arguments))
     return [at or row_major(x, device) for at, x in zip(stated, arguments, strict=True)]
 
 
 def places_of_results(function: FuncOp, device: str) -> list[PlaceAttr]:
-    """Return the places of a function's results: the place that a result's attribute states, with
-    `any` parts taken from the value's own place; otherwise a row-major place at ``device``."""
+    """Return the places (device, element type, layout) of a function's results: the place in a
+    result's attribute, with `any` replaced by that part of the returned value's place; or a
+    row-major place at ``device`` if there is none."""
     values = returned_values(function)
     stated = stated_places(function.res_attrs, len(values))
     return [at or row_major(x, device) for at, x in zip(stated, values, strict=True)]
 
 
 def row_major(value: SSAValue, device: str) -> PlaceAttr:
-    """Return the row-major place of a tensor at a device."""
+    """Return the place of a tensor at a device in row-major layout."""
     return PlaceAttr.get(device, precision_of(tensor_type(value).element_type), NCHW)
 
 

@@ -79,11 +79,11 @@ class FoldBatchNormPass(FusionPass):
 
 @dataclass(frozen=True)
 class _Host:
-    """An op whose second operand can scale the channels of the result and whose third can shift
-    them.
+    """An op whose weights can absorb a scale, and whose bias can absorb a shift, of the channels of
+    its result.
 
     ``axis`` is the channel axis of the result. ``factor`` is the shape in which a vector of
-    channels broadcasts to the second operand (-1 stands for the number of channels).
+    channels broadcasts to the weights, the second operand (-1 stands for the number of channels).
     """
 
     op: NnOp
@@ -104,7 +104,7 @@ class _Host:
 
 
 def _host(op: NnOp) -> _Host | None:
-    """Return the op as a host for scales and shifts, or None."""
+    """Return the op as one that can absorb scales and shifts of channels; None if it cannot."""
     rank = len(shape_of(op.results[0]))
     match op:
         case ConvOp():
@@ -135,8 +135,8 @@ class _BatchNormFolder:
         return value in self.made or will_be_constant(value)
 
     def host(self, value: SSAValue) -> _Host | None:
-        """Return the producer of a value as a host, if its parameters are constants and the value
-        has a single use; None otherwise."""
+        """Return the producer of a value as an op that can absorb scales and shifts. None if it
+        cannot, if its parameters are not constants, or if the value has several uses."""
         op = value.owner
         if not isinstance(op, NnOp) or op.is_fixed or not value.has_one_use():
             return None
@@ -174,8 +174,8 @@ class _BatchNormFolder:
         return False
 
     def _channel_vector(self, op: BinaryOp, constant: SSAValue, host: _Host) -> SSAValue | None:
-        """Return a constant as a vector of the host's channels; None if it varies along other
-        axes."""
+        """Return a constant as a vector with one number for each channel of the host's result; None
+        if the constant varies along other axes."""
         writer = OpWriter(op, host.op, part=".b", made=self.made)
         if isinstance(constant.owner, SplatOp):
             return writer.splat(constant.owner.number, _element(constant), [host.channels])
@@ -188,7 +188,8 @@ class _BatchNormFolder:
         return writer.shaped(constant, [-1]) if is_vector else None
 
     def _apply(self, op: BinaryOp, host: _Host, vector: SSAValue) -> bool:
-        """Apply the op to the host's parameters instead of its result, if these stay finite."""
+        """Apply the op ``op`` to the parameters of the host, and drop it after the host, if the new
+        parameters are finite. Returns whether that was done."""
         weights = OpWriter(op, host.op, part=".w", made=self.made)
         writer = OpWriter(op, host.op, part=".b", made=self.made)
         scale, shift = host.scale, host.shift
@@ -272,8 +273,8 @@ class _BatchNormFolder:
     # ** replacements **
 
     def _put(self, host: _Host, by: NnOp, scale: SSAValue, shift: SSAValue | None) -> bool:
-        """Replace the host and ``by``, the op after it, by the host's op with new parameters.
-        Returns False if the fusion is rejected."""
+        """Replace the host, and the op ``by`` after it, by one op of the host's kind with new
+        parameters. Returns False if the judge of fusions rejects that."""
         op = host.op
         operands = [op.operands[0], scale, *(() if shift is None else (shift,)), *op.operands[3:]]
         kind: type[NnOp] = type(op)

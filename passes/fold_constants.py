@@ -82,7 +82,7 @@ class FoldConstantsPass(ProgramPass):
 
 @dataclass(frozen=True)
 class _Made:
-    """The array of a new weight, and its future name."""
+    """The array of a weight that the pass will add to the store, and the weight's name."""
 
     hint: str
     array: Array
@@ -228,7 +228,7 @@ def _is_empty(value: SSAValue) -> bool:
 
 
 def _cannot_fail(op: NnOp) -> bool:
-    """Return whether an op that computes no element has no index to check either."""
+    """Return whether an op with an empty result also has no index that could be out of range."""
     if isinstance(op, ElementwiseOp) or op.has_trait(SumsProducts):
         return op.has_trait(Pure)
     moves = op.get_trait(MovesElements)
@@ -279,7 +279,8 @@ def _bytes(value: SSAValue) -> int:
 
 
 def _known_sizes(op: NnOp) -> Array | None:
-    """Return the concrete values of an op on sizes; None if one is symbolic."""
+    """Return the result of an op that moves elements of `nn.sizes`, as an array; None if a size in
+    the result is symbolic."""
     sizes = op.operands[0].owner if len(op.operands) == 1 else None
     if not isinstance(sizes, SizesOp) or not op.has_trait(MovesElements):
         return None
@@ -288,7 +289,8 @@ def _known_sizes(op: NnOp) -> Array | None:
 
 
 def _splat_number(op: NnOp) -> Number | None:
-    """Return the number that all elements of the result equal, if splats alone determine it."""
+    """Return the number that all elements of an op's result equal, if this follows from operands
+    that are splats; None if it does not."""
     if not op.operands or not all(isinstance(value.owner, SplatOp) for value in op.operands):
         return None
     if not element_of(op.results[0].type).is_real:
@@ -311,8 +313,8 @@ def _unit(op: SplatOp) -> Array:
 
 
 def _in_parts(op: ElementwiseOp, operands: Sequence[Array]) -> Array:
-    """Return the result of an elementwise op, computed in parts if large, as kernels may use
-    float64."""
+    """Return the result of an elementwise op. A large result is computed in parts, because NumPy
+    kernels may need float64 copies of their operands."""
     shape = known_all(shape_of(op.res))
     size = _bytes(op.res)
     axis = next((d for d, extent in enumerate(shape) if extent > 1), None)

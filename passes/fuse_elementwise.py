@@ -157,7 +157,7 @@ class _Groups:
             yield from (maker for maker in makers if maker is not None)
 
     def _maker(self, value: SSAValue) -> _Group | None:
-        """Return the group that computes a value; None for arguments."""
+        """Return the group with the op that computes a value; None for arguments."""
         owner = value.owner
         return self.group_of.get(owner) if isinstance(owner, Operation) else None
 
@@ -270,15 +270,15 @@ class _Groups:
         )
 
     def _is_message(self, producer: _Group, consumer: _Group) -> bool:
-        """Return whether the consumer, which ends in a scatter, is the only reader of the producer,
-        which gathers elements."""
+        """Return whether the consumer ends in a scatter, and is the only reader of the producer,
+        which gathers elements: a message between nodes of a graph."""
         return _gathers(producer) and not self._is_shared(producer, consumer)
 
     def _shares(self, producer: _Group, consumer: _Group) -> bool:
-        """Return whether two groups of elementwise ops of one shape can run together although other
-        ops read the producer's results.
+        """Return whether two groups of elementwise ops of one shape can be one kernel although ops
+        outside both read the producer's results.
 
-        None of these other ops may have to run before the consumer.
+        No such op may have to run before the consumer.
         """
         ops = [*producer.ops, *consumer.ops]
         shapes = {shape_of(op.results[0]) for op in ops}
@@ -311,8 +311,8 @@ def _gathers(group: _Group) -> bool:
 
 
 def _dependent(ops: Sequence[NnOp], edges: Sequence[tuple[SSAValue, NnOp]]) -> list[NnOp]:
-    """Return the ops that depend on the values of ``edges``, which another group computes, in
-    order."""
+    """Return those of the consumer's ops that depend on the values of ``edges``, which the producer
+    computes, in order."""
     reached, found = {value for value, _ in edges}, list[NnOp]()
     for op in ops:
         if not reached.isdisjoint(op.operands):
@@ -340,7 +340,7 @@ def _repeat_for_each(function: FuncOp) -> None:
 
 
 def _shared(group: list[NnOp]) -> list[NnOp]:
-    """Merge equal dequantizations of a group. Returns the remaining ops."""
+    """Merge equal dequantizations in a group of ops. Returns the ops that remain."""
     known: dict[object, DequantizingOp] = {}
     left: list[NnOp] = []
     for op in group:
@@ -366,8 +366,8 @@ def _is_left_to_readers(group: _Group) -> bool:
 
 
 def _takes_in(op: Operation, value: SSAValue) -> bool:
-    """Return whether an op can compute the operand ``value`` itself, element by element as it reads
-    it."""
+    """Return whether an op can compute its operand ``value`` itself, one element at a time as it
+    reads the operand."""
     if not isinstance(op, NnOp) or not _is_fusable(op):
         return False
     if _is_computed_where_read(op):
@@ -388,9 +388,10 @@ def _without_units(value: SSAValue) -> list[Size]:
 
 
 def _is_light(producer: _Group, edges: Sequence[tuple[SSAValue, NnOp]]) -> bool:
-    """Return whether a value read at several places is cheap to recompute at each.
+    """Return whether a value that is read at several positions takes few operations, so that each
+    reader can compute it again.
 
-    Otherwise it is stored, in a buffer that is reused.
+    Any other such value is stored in a buffer.
     """
     places = Counter(value for value, op in edges if op.has_trait(ReadAsAccess))
     again = max(places.values(), default=1) - 1
@@ -425,7 +426,8 @@ def _reads_once(op: NnOp, value: SSAValue, producer: _Group) -> bool:
 
 
 def _selects(op: Operation, value: SSAValue) -> bool:
-    """Return whether an op uses a value's elements only to select others."""
+    """Return whether an op uses the elements of a value only as indices that select other
+    elements."""
     moves = op.get_trait(MovesElements)
     indices = moves.indices if moves is not None else ()
     return bool(indices) and all(i in indices for i, v in enumerate(op.operands) if v is value)
@@ -441,7 +443,8 @@ def _follows_elements(op: NnOp, value: SSAValue) -> bool:
 
 
 def _same_order(value: SSAValue, op: NnOp) -> bool:
-    """Return whether an elementwise op reads a value in memory order."""
+    """Return whether an elementwise op reads a value's elements in the order in which they are in
+    memory."""
     if not isinstance(op, ElementwiseOp) or len(shape_of(value)) != len(shape_of(op.res)):
         return True
     start, end = place_of(value.type), place_of(op.res.type)

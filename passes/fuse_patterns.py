@@ -9,9 +9,9 @@
     %5 = nn.gelu %x {node = "e", nn.pattern = "gelu-erf",
                      nn.consumed = ["nn.div@a", "nn.erf@b", "nn.add@c", "nn.mul@d", "nn.mul@e"]}
 
-The patterns are in ``passes/patterns``. They are tried from the last op to the first, which finds
-the largest match before its parts, and repeatedly until none matches. Those that are late wait for
-all others.
+The patterns are in ``passes/patterns``. They are tried on the last op first and on the first op
+last, which finds the largest match before its parts, and repeatedly until none matches. Patterns
+marked ``is_late`` are tried only after all others.
 """
 
 from __future__ import annotations

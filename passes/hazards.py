@@ -16,7 +16,7 @@ Box = Sequence[tuple[Size, Size]]
 
 
 class Use(NamedTuple):
-    """The access of a kernel to a buffer."""
+    """A read or write of a buffer by a kernel."""
 
     buffer: SSAValue
     part: Part

@@ -83,7 +83,7 @@ def _hoist(scan: ScanOp, segment: SegmentOp) -> None:
 
 @dataclass(frozen=True)
 class _Before:
-    """The copies of hoisted ops, which are inserted before a loop."""
+    """The ops that were hoisted out of a loop, as copies that are inserted before it."""
 
     scan: ScanOp
     values: dict[SSAValue, SSAValue]
@@ -92,7 +92,8 @@ class _Before:
     """The copy outside the loop for each weight of the segment that hoisted ops read."""
 
     def takes(self, op: Operation) -> bool:
-        """Hoist an op if possible. Returns whether it was."""
+        """Copy an op to before the loop if it is invariant and may move. Returns whether it was
+        copied."""
         others = [value for value in op.operands if value not in self.values]
         if self.scan.loop.conditional and _can_fail(op):
             return False
@@ -106,8 +107,8 @@ class _Before:
         return True
 
     def _copied(self, op: Operation) -> dict[SSAValue, SSAValue]:
-        """Copy an op to before the loop. Returns the results of the copy, by the results of
-        the op."""
+        """Copy an op to before the loop. Returns a map from the op's results to those of the
+        copy."""
         copy = op.clone({v: (self.values | self.weights)[v] for v in op.operands})
         Rewriter.insert_op(copy, InsertPoint.before(self.scan))
         for old, new in zip(op.results, copy.results, strict=True):

@@ -65,7 +65,8 @@ def _end_with_barrier(segment: SegmentOp) -> None:
 
 
 def _memory(segment: SegmentOp, loop: Loop, step: int) -> Mapping[SSAValue, SSAValue | None]:
-    """Map the arguments of an iteration to those of the first one in the same memory.
+    """Return, for each argument of a loop's segment in iteration ``step``, the argument that uses
+    the same memory in the first iteration: the buffers of a carried value alternate.
 
     Elements of sequences map to None, as no other iteration touches them.
     """

@@ -1,4 +1,5 @@
-"""Assign a place to every value, and insert conversions where a kernel wants another one.
+"""Assign a place (device, element type, layout) to every value, and insert conversions where a
+kernel requires another place.
 
     %y = nn.conv %x {places = [#place.at<x86, f32, nhwc>, ...]} : tensor<..>
     ->
@@ -57,8 +58,8 @@ Conversion = CopyOp | CastOp | RelayoutOp
 
 @dataclass(frozen=True)
 class InsertConversionsPass(ProgramPass):
-    """Place all values. Insert `place.copy`, `place.cast` and `place.relayout` where a kernel wants
-    another place."""
+    """Assign a place (device, element type, layout) to every value. Insert `place.copy`,
+    `place.cast` and `place.relayout` where a kernel requires another place."""
 
     name = "insert-conversions"
     stages = ("nn", "placed")
@@ -103,8 +104,8 @@ class _PlacedFunction:
         op.place_results(wanted[len(op.operands) :])
 
     def _at(self, value: SSAValue, wanted: PlaceAttr) -> PlaceAttr:
-        """Return a required place with its `any` parts replaced by those of the value's current
-        place."""
+        """Return the place that a reader requires, with each `any` replaced by that part of the
+        value's present place."""
         return wanted.resolved(place_of(value.type) or row_major(value, self.device))
 
     def _set(self, value: SSAValue, place: PlaceAttr) -> None:
@@ -118,7 +119,8 @@ class _PlacedFunction:
         return self._chain(_source(value, place), place, InsertPoint.before(user))
 
     def _chain(self, value: SSAValue, place: PlaceAttr, at: InsertPoint) -> SSAValue:
-        """Return the value at a place, with a conversion for each part that differs."""
+        """Return the value converted to a place: one op changes the device, one the element type,
+        and one the layout, where these differ."""
         start = place_of(value.type)
         for kind, step in conversion_steps(start, place) if start is not None else ():
             if (value, step) not in self.converted:
@@ -133,8 +135,8 @@ class _PlacedFunction:
     def _constant(self, op: ConstantOp, place: PlaceAttr) -> SSAValue:
         """Return the constant at a place.
 
-        Its elements are converted to the place's precision and layout, if they are known and the
-        layout is a memory order.
+        If its elements are known and the layout is a memory order, they are converted at compile
+        time; otherwise, conversion ops follow the constant.
         """
         at, start = InsertPoint.before(op), place
         if place.layout == IMAGE and isinstance(op, WeightOp):
@@ -182,8 +184,9 @@ def _converted_number(op: SplatOp, precision: str) -> float:
 
 
 def _source(value: SSAValue, place: PlaceAttr) -> SSAValue:
-    """Return the value to convert from: the earliest lossless source at the place, otherwise the
-    earliest."""
+    """Return the value that ``value`` should be converted from: if ``value`` is itself a result of
+    lossless conversions, the earliest of their operands that is at the place, otherwise the
+    earliest of all."""
     same = list(_unrounded(value))
     there = [source for source in same if place_of(source.type) == place]
     return (there or same)[-1]
@@ -207,7 +210,8 @@ def _converted_from(value: SSAValue) -> SSAValue | None:
 
 
 def _check(function: FuncOp) -> None:
-    """Raise UnsupportedError for ops whose elements do not match their kernels' places."""
+    """Raise UnsupportedError for ops whose element types differ from those of their kernels'
+    places."""
     issues = [
         Unsupported(op.name, op.node, reason)
         for op in function.body.block.ops
@@ -218,8 +222,8 @@ def _check(function: FuncOp) -> None:
 
 
 def _misfit(op: NnOp) -> str | None:
-    """Return why an op's results do not have the elements that its operands imply; None if
-    they do."""
+    """Return why an op's results do not have the element types that follow from its operands; None
+    if they have."""
     found = [tensor_type(result).element_type for result in op.results]
     try:
         expected = [type.element_type for type in op.infer()]

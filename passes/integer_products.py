@@ -120,8 +120,8 @@ class _IntegerRewriter:
         replace(op, total)
 
     def _pays(self, op: Product, b: Factor) -> bool:
-        """Return whether the second factor is a constant, or the sums of rows and columns are few
-        beside the products."""
+        """Return whether the second factor is a constant, or the sums of rows and columns, which
+        zero points require, take few additions compared to the products."""
         if self.constants.value(b.x) is not None:
             return True
         rows, columns = map(estimated, shape_of(op.res)[-2:])
@@ -176,7 +176,8 @@ class _IntegerRewriter:
 
 
 def _fits(op: Product, index: int, factor: Factor) -> bool:
-    """Return whether an operand's scale and zero point are constant along the summed dimensions."""
+    """Return whether an operand's scale and zero point are the same along all dimensions that the
+    product sums over."""
     shape = shape_of(op.operands[index])
     axes = reduced_axes(op)[index]
     if isinstance(op, ConvOp) and index == 0:

@@ -77,8 +77,8 @@ class KernelPass(ProgramPass):
 
     @abstractmethod
     def rewrite(self, kernel: KernelOp, target: Target) -> None:
-        """Rewrite one kernel for a target. In a pipeline, it is the one that the option ``target``
-        names."""
+        """Rewrite one kernel for a target. In a pipeline, this is the target that the pass's option
+        ``target`` names."""
 
 
 @dataclass(frozen=True)
@@ -117,13 +117,13 @@ class DebugPass(ProgramPass):
 
 
 def declared(step: type[ModulePass]) -> type[ProgramPass]:
-    """Return the class with the declarations of a pass: its own class, or ``ProgramPass`` if it has
-    none."""
+    """Return the class that declares when a pass runs: its own class, or ``ProgramPass`` for a pass
+    such as xDSL's, which declares nothing."""
     return step if issubclass(step, ProgramPass) else ProgramPass
 
 
 def asked_places(places: Sequence[str], arch: str) -> list[PlaceAttr]:
-    """Parse places; the CPU ``arch`` replaces the device `any`.
+    """Parse the requested places. The device `any` becomes the CPU ``arch``.
 
     `host` after other devices is dropped, because NumPy runs every op anyway.
     """

@@ -64,8 +64,8 @@ def _moved(cast: CastOp) -> CastOp | None:
 
 
 def _passes(op: object, precision: str) -> TypeGuard[NnOp]:
-    """Return whether an op only moves elements of one operand, and its kernel runs at another
-    precision."""
+    """Return whether an op only moves elements of one operand, and its kernel also runs in the
+    element type ``precision``, so that a cast can move across the op."""
     if not isinstance(op, NnOp) or op.get_trait(MovesElements) != MovesElements():
         return False
     elements = Elements((precision,), precision, (precision,))
@@ -121,13 +121,13 @@ def _sink(cast: CastOp, op: NnOp) -> CastOp:
 
 
 def _in_precision(value: SSAValue, other: PlaceAttr) -> PlaceAttr:
-    """Return the place of a value, with the precision of another place."""
+    """Return the place of a value, with the element type of another place."""
     place = place_of(value.type)
     assert place is not None
     return place.replaced(precision=other.precision.data)
 
 
 def _place(op: NnOp, x: SSAValue, place: PlaceAttr) -> None:
-    """Change an op's operand and the place of its result."""
+    """Make an op read ``x``, and change the place of its result."""
     op.operands[0] = x
     op.place_results([place])

@@ -51,7 +51,7 @@ PROGRAM = "program"
 
 @dataclass(frozen=True)
 class OutlineSegmentsPass(ProgramPass):
-    """Move the native stretches of `@main`, and of the functions that its loops run, into
+    """Move runs of native ops of `@main`, and of the functions that its loops run, into
     segments."""
 
     name = "outline-segments"
@@ -88,8 +88,9 @@ def _become_segment(function: FuncOp) -> None:
 
 
 def _runner(op: Operation) -> str:
-    """Return what runs an op: a device in a segment, with the fields of the result, or the program
-    itself for ops that are steps of it. The CPU is the device of ops without places."""
+    """Return what runs an op: a device, followed by the parts of the place that this device
+    defines; or ``PROGRAM`` for ops that the program itself runs as steps. Ops without a place run
+    on the CPU."""
     is_step = isinstance(op, CopyOp | ConstantOp) or (isinstance(op, NnOp) and is_called(op))
     if is_step or (isinstance(op, CastOp) and 0 in shape_of(op.res)):
         return PROGRAM
@@ -100,8 +101,8 @@ def _runner(op: Operation) -> str:
 
 
 def _stretches(function: FuncOp) -> list[list[Operation]]:
-    """Return the stretches of a function that one device runs, reordering its ops to make the
-    stretches few."""
+    """Return lists of ops that one device runs without interruption. The ops of the function are
+    reordered so that there are few lists."""
     definers = _definers(function)
     block = function.body.block
     done: set[Operation] = {
@@ -194,7 +195,8 @@ def _outline(function: FuncOp, stretch: list[Operation], name: str) -> None:
 
 
 def _operands(stretch: list[Operation]) -> tuple[list[SSAValue], list[ConstantOp]]:
-    """Return the inputs of a stretch: values computed outside, and constants."""
+    """Return the inputs of a list of ops that becomes a segment: values computed outside, and
+    constants."""
     members = set(stretch)
     outside: dict[SSAValue, None] = {}
     constants: dict[ConstantOp, None] = {}

@@ -80,7 +80,8 @@ class PackedProductsPass(ProgramPass):
 
 
 def words_of_integers(target: Target) -> tuple[str, int]:
-    """Return the element and the group of words whose integers a target multiplies by others."""
+    """Return the format in which a target multiplies small integers by other integers: the element
+    type that a word has once it is decoded, and the number of words in a group."""
     for element in ("i8", "i16"):
         for row in of_product(element, element, "i32", target):
             if row.m == 1 and not row.widens(element):
@@ -182,8 +183,8 @@ class _PackedRewriter:
         return None if array is None else array.reshape(known_all(shape_of(value)))
 
     def _factor(self, w: OpWriter, x: SSAValue, matrix: _Matrix) -> _Factor:
-        """Return the first factor of a product: as integers, if it is dequantized from signed bytes
-        in the blocks of the matrix."""
+        """Return the first factor of a product: its integers, if it is dequantized from signed
+        bytes in the blocks of the matrix; otherwise its floats."""
         source = x.owner.x.owner if isinstance(x.owner, ReshapeOp) else None
         if not isinstance(source, ew.DequantizeOp) or element_of(source.x.type).name != "i8":
             return _Factor(x)
@@ -207,7 +208,7 @@ class _PackedRewriter:
         return w.op(PackedMatmulOp, *operands, bits=matrix.bits, table=())
 
     def _corrected(self, w: OpWriter, total: SSAValue, x: _Factor, matrix: _Matrix) -> SSAValue:
-        """Emit a product less the part of zero points, if there are any."""
+        """Emit a product minus the contribution of zero points, if there are any."""
         if not matrix.zero.any():
             return total
         _, blocks, length = matrix.shape
@@ -247,15 +248,19 @@ def _name(value: SSAValue) -> str:
 
 
 def _of_blocks(array: Array) -> Array | None:
-    """Return the numbers [N, blocks] that all values of a block share; None if they differ."""
+    """Return an array [N, blocks] with the number that all values of each block share; None if the
+    values of a block differ."""
     first = array[..., :1]
     is_shared = array.strides[-1] == 0 or bool((array == first).all())
     return np.ascontiguousarray(first[..., 0]) if is_shared else None
 
 
 def _divided(matrix: _Matrix) -> _Matrix:
-    """Return a matrix of one block as one of several blocks with equal parameters, if a usual
-    length divides the block."""
+    """Return a matrix that has one block for each column divided into blocks of the first of
+    ``LENGTHS`` that divides the column's length, all with the same scale and zero point.
+
+    The matrix is returned unchanged if it has several blocks, or if no such length exists.
+    """
     columns, blocks, length = matrix.shape
     size = next((n for n in LENGTHS if length % n == 0), length)
     if blocks > 1 or size == length:
@@ -281,8 +286,8 @@ def _signed(matrix: _Matrix) -> _Matrix:
 
 
 def _padded(w: OpWriter, x: _Factor, matrix: _Matrix, whole: int) -> tuple[_Factor, _Matrix]:
-    """Return the factors of a product with zeros behind their values, up to whole groups of
-    words."""
+    """Return the factors of a product with zeros appended along the summed dimension, up to a
+    multiple of ``whole`` values."""
     more = -matrix.shape[2] % whole
     values = np.pad(matrix.values, ((0, 0), (0, 0), (0, more)))
     rank = len(shape_of(x.x))
@@ -292,8 +297,8 @@ def _padded(w: OpWriter, x: _Factor, matrix: _Matrix, whole: int) -> tuple[_Fact
 
 
 def _words(matrix: _Matrix, element: str, group: int) -> Array:
-    """Return the values in words of an element: the lowest bits of a group of words have its first
-    values."""
+    """Return the values packed into words of an element type. The lowest bits of the words in a
+    group hold the group's first values, one in each word."""
     width, bits = ELEMENTS[element].bits, matrix.bits
     each, (columns, blocks, length) = width // bits, matrix.shape
     fields = matrix.values.view(np.uint8) & np.uint8((1 << bits) - 1)

@@ -80,7 +80,8 @@ def _why_not(op: NnOp, found: Candidates) -> str:
 
 @dataclass(frozen=True)
 class PickKernelsPass(PickingPass):
-    """Set the kernel, and the places it wants, on every op of the `nn` dialect."""
+    """Set, on every op of the `nn` dialect, the kernel that runs it and the places that the kernel
+    requires for operands and results."""
 
     name = "pick-kernels"
     stages = ("nn", "placed")

@@ -54,8 +54,9 @@ from tessella.support.sizes import Size, estimated
 
 
 def _make_room(op: ScanOp) -> None:
-    """Allocate the arena and the private memory of the segment that a loop runs. That segment
-    precedes this one in the module, so its memory is planned already."""
+    """Allocate, in the segment with a loop, the arena and the private memory of the segment that
+    the loop runs. That segment precedes this one in the module, so its memory is planned
+    already."""
     segment = callee_of(op, op.callee, SegmentOp)
     if op.arena is None and segment.arena_size != 0:
         _add_memory(op, segment.arena_size)
@@ -116,8 +117,8 @@ def _lifetimes(ops: Sequence[Operation], touched: Touched, step: int | None) -> 
 
 
 def _joined(lifetimes: Sequence[Lifetime]) -> list[Lifetime]:
-    """Join adjacent live ranges without a barrier in between, if each thread touches the same part
-    of both."""
+    """Join adjacent live ranges without a barrier in between into one, if each thread touches the
+    same bytes in both."""
     joined: dict[Lifetime, None] = {}
     open_: dict[tuple[Size, Part], list[Lifetime]] = {}
     for x in sorted(lifetimes, key=lambda x: x.first):

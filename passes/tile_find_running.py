@@ -88,7 +88,7 @@ def _direction(form: Linear, free: str, reduced: str) -> Running | None:
 
 
 def _is_apart(op: ContractOp, found: _Found) -> bool:
-    """Return whether the aggregated value depends on the free index only by the constraint."""
+    """Return whether the aggregated value depends on the free index only through the constraint."""
     forms = [form for access in op.input_accesses for form in access]
     forms += [form for form, extent in op.where_list if (form, extent) != found.constraint]
     return (

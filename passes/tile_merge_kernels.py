@@ -110,8 +110,9 @@ class _Merger:
                     yield CallPair(first, second, kernels, kept)
 
     def _kept(self, first: CallOp, second: CallOp) -> tuple[SSAValue, ...] | None:
-        """Return the results of the call ``first`` that are unused, or that ops other than
-        ``second`` read; None if one of these ops runs before ``second``."""
+        """Return the results of the call ``first`` that the merged kernel must return, because ops
+        other than ``second`` read them or nothing reads them. None if one of these ops runs before
+        ``second``."""
         kept: list[SSAValue] = []
         for result in first.res:
             readers = _readers(result) - {second}
@@ -187,7 +188,7 @@ class _Merger:
 
 
 def _around(value: SSAValue) -> Iterator[CallOp]:
-    """Yield the calls that write or read a tensor."""
+    """Yield the calls that write a tensor or read it."""
     if isinstance(value.owner, CallOp):
         yield value.owner
     yield from (use.operation for use in value.uses if isinstance(use.operation, CallOp))

@@ -109,7 +109,7 @@ def _runs(module: ModuleOp) -> dict[SegmentOp, Counter[str]]:
 
 
 def _cycles(runs: Mapping[str, int], work: Mapping[str, float]) -> float:
-    """Return the total cycles for the given run counts."""
+    """Return the total cycles of kernels, each of which runs as often as ``runs`` says."""
     return sum(work.get(name, 0) * estimated(count) for name, count in runs.items())
 
 

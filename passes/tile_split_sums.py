@@ -80,7 +80,8 @@ def _split_of(op: ContractOp, target: Target) -> tuple[Sequence[str], float] | N
 
 
 def _waited(flat: Flat[int], run: int, size: int, target: Target) -> float:
-    """Return the cycles of waiting after jumps, if ``run`` bytes are read between two of them."""
+    """Return the cycles that a reduction waits because the hardware has prefetched nothing after
+    each jump to another page, if it reads ``run`` contiguous bytes between two jumps."""
     jumps = prod(flat.ranges.values()) * size / run
     return jumps * min(FIRST_LINES, run / target.cache_line) * LINE_CYCLES
 

@@ -11,7 +11,7 @@ from tessella.passes.tile_tabulate_bytes import TileTabulateBytesPass
 
 
 def kernel_passes(target: str = "native", *, shared: bool = False) -> list[ProgramPass]:
-    """Return the passes from the kernels of ops to scheduled statements."""
+    """Return the passes that run on the kernels of ops, up to the pass that chooses schedules."""
     return [
         TileFindRunningPass(target=target),
         TileFuseMapsPass(target=target),

@@ -63,8 +63,8 @@ class Touched:
         return touched
 
     def uses_of(self, op: Operation) -> Iterator[Use]:
-        """Yield the uses of buffers by an op of a segment: the part that each thread touches, and
-        whether it is written."""
+        """Yield the reads and writes of buffers by an op of a segment, each with the elements that
+        one thread touches."""
         match op:
             case ScanOp():
                 parts = self._parts_of_loop(op)
@@ -86,13 +86,15 @@ class Touched:
             yield Use(buffer, part, written=number >= len(op.inputs))
 
     def _part_of_condition(self, op: StopOp) -> Part:
-        """Return the part of a condition that all threads of the segment touch."""
+        """Return how threads share the condition of a loop that ``op`` can end: ``ANY`` if several
+        threads run the segment, otherwise ``ALONE``."""
         segment = op.parent_op()
         assert isinstance(segment, SegmentOp)
         return ANY if segment.sym_name.data in self.divided else ALONE
 
     def _parts_of_loop(self, op: ScanOp) -> Iterator[Part]:
-        """Yield the parts of a loop's operands over all iterations."""
+        """Yield, for each operand of a loop, the elements that one thread touches in all iterations
+        together."""
         loop, parts = op.loop, self.parts[op.callee_name]
         if loop.conditional and op.callee_name in self.divided:
             # The first thread copies carried values, and all threads read the condition.
@@ -126,7 +128,7 @@ def loops_of(module: ModuleOp) -> Mapping[str, Sequence[Loop]]:
 
 
 def _of_all(part: Part, element: Attribute) -> Part:
-    """Return the part of a sequence that a thread touches, given its part of one element, which an
-    iteration touches; ``ANY`` if it is unknown."""
+    """Return the bytes that one thread touches in a whole sequence, given ``part``, those that it
+    touches in the element of one iteration; ``ANY`` if they are unknown."""
     fits = part.kind is not Kind.SHARED or buffer_bytes(element) % part.period == 0
     return part if fits else ANY

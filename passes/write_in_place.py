@@ -95,7 +95,8 @@ class _InPlace:
 
 
 def _carried(module: ModuleOp) -> Mapping[str, int]:
-    """Return the number of arguments that loops carry, by the name of the segment that they run."""
+    """Return the number of carried arguments for each segment that a loop runs, by the segment's
+    name."""
     found: dict[str, int] = {}
     for op in module.walk():
         if isinstance(op, ScanOp):

@@ -60,7 +60,8 @@ def _is_not_causal(attention: AttentionOp) -> bool:
 
 
 def _hides(fill: float, like: SSAValue) -> bool:
-    """Return whether a fill hides keys: a score that low has probability 0 beside ordinary ones."""
+    """Return whether adding or selecting the number ``fill`` hides keys: a score that low has
+    probability 0 beside ordinary ones."""
     return fill <= HIDDEN or fill == -element_of(like.type).largest
 
 
@@ -114,7 +115,7 @@ def _attention(m: Match) -> NnOp | None:
 
 
 def _filled(m: Match, mask: SSAValue) -> SSAValue:
-    """Return the mask with the fill added at the positions that the triangle hides."""
+    """Return the mask with the fill value added at the positions that the triangular mask hides."""
     hidden = m.make(ew.AddOp, mask, m.splat(m.number("fill"), (), mask))
     return m.make(ew.WhereOp, m["past"], mask, hidden.res).res
 
@@ -160,7 +161,8 @@ _GROUPED = either(
 
 
 def _is_repeated(m: Match, name: str, heads: tuple[Size, ...], group: Size) -> bool:
-    """Return whether each head of k or v is repeated for a group of q's heads."""
+    """Return whether the operand ``name``, k or v, has each head repeated for a group of q's
+    heads."""
     matrix = shape_of(m[name])[-2:]
     return (
         shape_of(m[name]) == (*heads, 1, *matrix)

@@ -52,9 +52,10 @@ class Factors:
 
 
 def factors_of(value: SSAValue, factors: int, over: int, weights: WeightStore) -> Factors | None:
-    """Return a value as a product with this many factors and divisors, or None.
+    """Return a value as a product of ``factors`` factors and ``over`` divisors; None if it is no
+    such product.
 
-    Intermediate products with other uses stay factors.
+    An intermediate product that has other uses is not split.
     """
     splitter = _Splitter(value, (factors, over), weights)
     while splitter.step():

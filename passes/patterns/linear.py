@@ -144,8 +144,8 @@ def _scaled(kind: type[NnOp], *others: str) -> Pattern:
 
 
 def _scale(m: Match, *others: SSAValue) -> NnOp | None:
-    """Return the product with scaled weights; None if there is no scale, or if a scaled weight is
-    not finite."""
+    """Return the product with its weights multiplied by the scale; None if the pattern matched no
+    scale, or if a scaled weight is not finite."""
     factor, x, w = m.number("c"), m["x"], m["w"]
     if factor == 1 or shape_of(x) != shape_of(m.root.operands[0]) or not is_normal(factor, x):
         return None
@@ -191,7 +191,7 @@ def _scale_rows(m: Match, *others: SSAValue) -> NnOp | None:
 
 
 def _together(kind: type[NnOp], others: Sequence[str], count: int) -> Pattern:
-    """Return the pattern that merges ``count`` products that share an operand."""
+    """Return the pattern that merges ``count`` products with a common operand into one product."""
     roots = [
         op(
             kind,

@@ -29,7 +29,8 @@ from tessella.support.sizes import Size, bounds_of
 
 @dataclass(frozen=True)
 class Found:
-    """The immutable bindings of a partial match. Its methods return extended copies."""
+    """The bindings and visited ops of a partial match of a pattern. It is immutable: its methods
+    return extended copies."""
 
     values: dict[object, SSAValue] = field(default_factory=dict[object, SSAValue])
     """The values bound to nodes, by node, and by name if the node has one."""
@@ -46,19 +47,20 @@ class Found:
         return replace(self, values=values)
 
     def count(self, name: str, number: float) -> Found | None:
-        """Bind a name to a number; None if the name has another number."""
+        """Bind a name of the pattern to a number; None if it is bound to a different number."""
         if self.numbers.get(name, number) != number:
             return None
         return replace(self, numbers=self.numbers | {name: number})
 
     def measure(self, name: str, size: Size) -> Found | None:
-        """Bind a name to a size; None if the name has another size."""
+        """Bind a name of the pattern to a size; None if it is bound to a different size."""
         if self.sizes.get(name, size) != size:
             return None
         return replace(self, sizes=self.sizes | {name: size})
 
     def take(self, *ops: NnOp, shared: bool = False) -> Found:
-        """Add ops that the match has visited. With ``shared``, they may stay for other readers."""
+        """Add ops to those that the match has visited. With ``shared``, ops outside the match may
+        read their results, which then stay."""
         more = self.shared.union(ops) if shared else self.shared
         return replace(self, ops=(*self.ops, *ops), shared=more)
 
@@ -89,8 +91,8 @@ def _readers(found: Found, distance: int) -> Sequence[NnOp]:
 
 
 def _diagonal(matrix: Array, below: float) -> Diagonal | None:
-    """Return the diagonal of a matrix that has the number ``below`` up to a diagonal and another
-    one beyond it; None for other matrices."""
+    """Return a matrix as a ``Diagonal`` if it has the number ``below`` up to a diagonal and another
+    number beyond it; None for other matrices."""
     past = int(np.count_nonzero(matrix[0] == below)) - 1
     rows, columns = matrix.shape
     inside = np.tri(rows, columns, past, dtype=np.bool_)

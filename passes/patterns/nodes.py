@@ -52,11 +52,11 @@ class Number:
 @dataclass(frozen=True)
 class Triangle:
     """A matrix, or a batch of equal ones, with the number ``below`` up to a diagonal and another
-    number beyond it.
+    number beyond it, such as a causal mask.
 
-    The other number satisfies ``above``. The matrix is a constant, or computed from positions if
-    sizes are symbolic. The match stores the value under ``name``, and with it the last column up to
-    the diagonal in the first row, which is not negative.
+    The other number must satisfy ``above``. The matrix is a constant, or computed from positions if
+    sizes are symbolic. The match stores the matrix and the number of its last column before the
+    diagonal in the first row, which is not negative, under ``name``.
     """
 
     name: str

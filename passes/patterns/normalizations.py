@@ -82,7 +82,8 @@ def _first_axis(m: Match) -> int | None:
 
 
 def _varies_from(axis: int, value: SSAValue, x: SSAValue) -> bool:
-    """Return whether a value that broadcasts to x varies only along dimensions from the axis on."""
+    """Return whether a value that broadcasts to x varies only along the dimension ``axis`` and
+    those after it."""
     shape, rank = shape_of(value), len(shape_of(x))
     return all(size == 1 or rank - len(shape) + d >= axis for d, size in enumerate(shape))
 

@@ -258,8 +258,8 @@ class Pattern(RewritePattern):
 
 
 def _fit(values: Sequence[SSAValue], roots: Sequence[NnOp], gone: Collection[NnOp]) -> bool:
-    """Return whether the new values have the types of the roots' results, and none comes from an op
-    in ``gone``."""
+    """Return whether the new values have the types of the roots' results, and none of them is the
+    result of an op in ``gone``, which will be erased."""
     types = [root.results[0].type for root in roots]
     return [value.type for value in values] == types and all(v.owner not in gone for v in values)
 

@@ -32,9 +32,12 @@ def in_order(roots: Iterable[NnOp], ops: Collection[NnOp]) -> list[NnOp]:
 
 
 def producers_after(roots: Sequence[NnOp], readers: Sequence[NnOp]) -> Sequence[Operation] | None:
-    """Return the ops after the first root on which ``readers`` depend, operands first. ``readers``
-    are not in a block yet. None if the ops cannot move before the first root, because one of them
-    depends on a root or has an effect."""
+    """Return the ops after the first root on which ``readers``, ops not yet in a block, depend;
+    operands first.
+
+    Returns None if these ops cannot move before the first root, because one of them depends on a
+    root or has an effect.
+    """
     between = _between(roots)
     order: dict[Operation, None] = {}
     pending = [value.owner for op in reversed(readers) for value in reversed(op.operands)]

@@ -1,1 +1,2 @@
-"""Choosing kernels: candidates, scores, costs, and the choice over the whole graph."""
+"""Choosing kernels: the kernels that can run an op, their scores and costs, and the choice for a
+whole function."""

@@ -69,7 +69,8 @@ def _has_arithmetic(op: NnOp, precision: str) -> bool:
 
 
 def _rows_of_devices(places: Sequence[PlaceAttr]) -> Iterator[str]:
-    """Yield the rows of the devices whose places name both a narrow and a wide float."""
+    """Yield the default rows, such as `nn.exp=any/f32`, of each device whose places name both a
+    narrow and a wide float."""
     named: dict[str, list[str]] = {}
     for place in requested(places):
         named.setdefault(place.device.data, []).append(place.precision.data)

@@ -59,9 +59,10 @@ Conversions = tuple[tuple[ConversionStep, PlaceAttr], ...]
 
 @dataclass
 class ProblemBuilder:
-    """A builder of the selection problem of a function.
+    """A builder of the selection problem of a function: a graph of choices, without ops and types.
 
-    Arguments, ops and the return are nodes; the forms of values are the numbers of places.
+    Arguments, ops and the return become nodes. The form in which a node reads or writes a value is
+    the number of a place (device, element type, layout).
     """
 
     prices: Prices
@@ -128,7 +129,11 @@ class ProblemBuilder:
             self.made[result] = [places[i] for places in wants]
 
     def _seconds(self, op: NnOp, listed: Sequence[Candidate]) -> list[float]:
-        """Return the price of each candidate; zeros if all cost the same."""
+        """Return the price of each candidate of an op; zeros if there is only one, or if all are
+        one kernel whose cost is the same at all of its places.
+
+        A kernel at a place that is listed later must be cheaper by a factor to be picked.
+        """
         is_free = self.prices.function is None and costs_alike(op, listed)
         if len(listed) == 1 or is_free:
             return [0.0] * len(listed)
@@ -170,8 +175,8 @@ class ProblemBuilder:
         return self.conversions[a, b]
 
     def _path(self, value: SSAValue, conversions: Conversions) -> list[PathStep]:
-        """Return the path of a value's conversions, each identified by its target, with their
-        costs.
+        """Return the conversions that take a value from one place to another, each with its cost
+        and named by the place that it leads to.
 
         A conversion that undoes a cast of the program costs nothing.
         """
@@ -188,7 +193,8 @@ class ProblemBuilder:
     def _fusion(
         self, op: NnOp, options: Mapping[NnOp, Sequence[Candidate]], listed: Sequence[Candidate]
     ) -> None:
-        """Add the savings of pairs of candidates if an op joins the group of its last producer."""
+        """If an elementwise op can join the group of its latest producer, add the seconds that each
+        pair of their candidates saves."""
         producer = self.joined(op, options)
         if producer is None:
             return
@@ -231,7 +237,8 @@ def costs_alike(op: NnOp, listed: Sequence[Candidate]) -> bool:
 
 
 def fuses(producer: Candidate, consumer: Candidate) -> bool:
-    """Return whether an elementwise op takes its producer's result in registers."""
+    """Return whether an elementwise op reads its producer's result from registers, because both
+    kernels are generated and run at the same place."""
     in_registers = all(
         not c.kernel.is_called and c.kernel.source is None and c.kernel.name not in NOT_FUSED
         for c in (producer, consumer)

@@ -1,4 +1,5 @@
-"""The static pick by grade: op by op, the kernel with the highest score; see ``grade.py``.
+"""The static pick by grade: op by op, the kernel with the highest score (``grade.py``), however
+much time it takes.
 
 Of equal scores, the kernel registered first wins. A kernel that runs in any layout takes the layout
 of its operands.

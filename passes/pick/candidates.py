@@ -63,8 +63,8 @@ NO_KERNEL = 5
 
 @dataclass(frozen=True)
 class Site:
-    """A kernel at one of its devices and in one of its layouts; without a layout, any shared
-    one."""
+    """A kernel at one of its devices and in one of its layouts. If ``layout`` is None, the kernel
+    runs in any layout that all its operands and results have in common."""
 
     kernel: Kernel
     device: str
@@ -80,7 +80,8 @@ class Site:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A kernel that can run an op, and the places where it would run."""
+    """A kernel that can run an op, with the places (device, element type, layout) of the operands
+    and results."""
 
     site: Site
     place: PlaceAttr
@@ -101,7 +102,8 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Rejection:
-    """A rejected kernel, its place, and the reason as a sentence."""
+    """A kernel that may not run an op, with the place where it would run, and the reason as a
+    sentence."""
 
     site: Site
     place: PlaceAttr
@@ -115,7 +117,8 @@ class Rejection:
 
 @dataclass(frozen=True)
 class Candidates:
-    """The kernels that can run an op, with their step, and the rejected ones."""
+    """The kernels that can run an op, with the step of the search that found them (such as `exact`
+    or `layout`), and the rejected kernels."""
 
     ranks: Mapping[Site, int]
     """For each kernel, the index of the first requested place that it serves."""
@@ -134,9 +137,10 @@ class Candidates:
         return {**{step: i for i, step in enumerate(AT_DEVICE)}, HOST: 4}.get(self.step, 3)
 
     def placed(self, op: NnOp, layouts: Mapping[str, Sequence[Layout]]) -> list[Candidate]:
-        """Return the kernels with their places, in the order of requested places.
+        """Return the candidates, each with the places of its operands and results, in the order of
+        the requested places.
 
-        A kernel for any layout appears in each layout in play at its device.
+        A kernel that runs in any layout is returned once for each of the device's ``layouts``.
         """
         ranked = _has_layouts(op)
         result: list[Candidate] = []
@@ -150,7 +154,8 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Request:
-    """The requested places, and the CPU that device `any` stands for."""
+    """The places that the user requests, and the CPU architecture that the device `any` stands
+    for."""
 
     places: Sequence[PlaceAttr]
     arch: str
@@ -164,11 +169,10 @@ class Request:
 
     @cached_property
     def falls(self) -> tuple[str, ...]:
-        """The devices that the requested ones fall to where they have no kernel, in order; the host
-        is always the last one.
+        """The devices on which ops run that have no kernel at the requested ones, in order. The
+        last one is `host`, which runs every op in NumPy.
 
-        The places of a device that is named are all that it serves, and `host` after other devices
-        excludes every other one.
+        If the user names `host` or `any`, it is the only one.
         """
         named = list(dict.fromkeys(place.device.data for place in self.places))
         if HOST in named or "any" in named:
@@ -178,8 +182,8 @@ class Request:
         return (*(to for to in listed if to not in (*named, HOST)), HOST)
 
     def candidates(self, op: NnOp) -> Candidates:
-        """Return the candidates of an op. Its pin replaces the requested places, or names its
-        kernel."""
+        """Return the candidates of an op. If the user has pinned the op, the pin replaces the
+        requested places or names the only kernel."""
         pin = pin_of(op)
         if pin is None:
             return self._candidates(op, None)
@@ -197,15 +201,17 @@ class Request:
         )
 
     def _pinned_to(self, place: PlaceAttr) -> Request:
-        """Return the request for an op that is pinned to a place: one at the place alone. If the
-        place has no device, its open parts are those of the requested places."""
+        """Return the request for an op that the user has pinned to a place: for this place alone.
+
+        If the place has no device, its `any` parts are those of the requested places.
+        """
         device = place.device.data
         if device != "any":
             return replace(self, places=[place], fallback=False)
         return replace(self, places=list(dict.fromkeys(map(place.resolved, self.places))))
 
     def _elsewhere(self, op: NnOp, pin: Pin, known: Collection[Site]) -> Iterator[Rejection]:
-        """Yield the kernels at the requested places that a pin rules out."""
+        """Yield a rejection for each kernel at the requested places that the op's pin excludes."""
         sites = self._sites(op, requested(self.places), StoredElements(op))
         for site in dict.fromkeys(site for site, _ in sites):
             if site not in known:
@@ -269,8 +275,8 @@ class Request:
     def _sites(
         self, op: NnOp, wanted: Sequence[PlaceAttr], storage: StoredElements
     ) -> Iterator[tuple[Site, bool]]:
-        """Return the op's kernels with their devices, and whether its floats would be narrowed by
-        choice.
+        """Yield each kernel of the op at each device, layout and precision to consider, and whether
+        it would store the op's floats in fewer bits although it could keep them.
 
         A kernel for every CPU counts for each requested CPU, or for this machine's if none is
         requested.
@@ -287,7 +293,9 @@ class Request:
                         yield Site(kernel, device, layout, p), storage.narrows(p)
 
     def _devices(self, kernel: Kernel, asked: Sequence[str], cpus: Sequence[str]) -> Sequence[str]:
-        """Return the devices at which a kernel is considered."""
+        """Return the devices at which a kernel is considered: the requested ones that it runs on.
+        If there are none, these are its own device or, for a kernel of all CPUs, this machine's
+        CPU."""
         if kernel.device != CPU:
             return [*filter(kernel.runs_on, dict.fromkeys(asked))] or [kernel.device]
         others = (name for name in dict.fromkeys(asked) if name not in CPUS)
@@ -295,7 +303,8 @@ class Request:
 
 
 class StoredElements:
-    """The elements of an op, unchanged or with its floats stored in another precision."""
+    """The element types of an op's operands and results, if its floats are stored as they are or in
+    another precision."""
 
     def __init__(self, op: NnOp) -> None:
         self._op = op
@@ -304,8 +313,8 @@ class StoredElements:
         """True if the op runs a function: the precision is then that of the function's ops."""
 
     def elements(self, precision: str | None) -> Elements | None:
-        """Return the elements that the op reads and writes; None if it rejects floats of the
-        precision."""
+        """Return the element types that the op reads and writes if its floats are stored in a
+        precision; None if the op does not accept them."""
         if precision not in self._known:
             self._known[precision] = elements_of(self._op, precision)
         return self._known[precision]
@@ -328,7 +337,8 @@ class StoredElements:
         return next((p for p in named if kernel.row(self.elements(p)) is not None), None), []
 
     def _others(self, kernel: Kernel, asked: Sequence[str], own: Elements) -> list[str]:
-        """Return the precisions that are alternatives beside the op's own one, which may stay."""
+        """Return the precisions in which a kernel can store the op's floats instead of their own
+        one, which is possible too."""
         if self.is_of_a_function:
             return []
         named = (p for p in dict.fromkeys(asked) if p in FLOATS)
@@ -340,15 +350,17 @@ class StoredElements:
         ]
 
     def narrows(self, precision: str) -> bool:
-        """Return whether the op's floats lose digits in a precision."""
+        """Return whether a precision stores the op's floats in fewer bits."""
         own = self.elements(None)
         return own is not None and narrowed(precision, own.floats_read)
 
 
 def _may_narrow(precision: str, asked: Sequence[str], found: Elements) -> bool:
-    """Return whether the requested precisions permit to narrow the floats read to one of them.
+    """Return whether one of the requested precisions permits to store the floats that an op reads
+    in the narrower ``precision``.
 
-    One with a smaller range than the floats must precede all precisions that take them unchanged.
+    If that has a smaller range than the floats, it must be listed before all precisions that
+    represent the floats unchanged.
     """
     floats = found.floats_read
     preferred = asked[: asked.index(precision)]
@@ -358,7 +370,8 @@ def _may_narrow(precision: str, asked: Sequence[str], found: Elements) -> bool:
 
 
 def _is_arithmetic_of(precision: str, found: Elements) -> bool:
-    """Return whether all floats read are storage elements computed in this precision."""
+    """Return whether all floats that an op reads are of types for storage only, such as bf16, whose
+    arithmetic is in this precision."""
     read = [ELEMENTS[name] for name in found.floats_read]
     return all(each.narrow and each.arithmetic == precision for each in read)
 
@@ -369,8 +382,8 @@ def _holds(precision: str, found: Elements) -> bool:
 
 
 def _permits(asked: Sequence[str], found: Elements) -> bool:
-    """Return whether the op reads no floats, or reads or writes an element of one of the
-    precisions."""
+    """Return whether requested precisions permit an op with these element types: it reads no
+    floats, or reads or writes one of the precisions."""
     return not found.floats_read or any(p in ("any", *found.reads, *found.writes) for p in asked)
 
 
@@ -394,8 +407,11 @@ def main_precision(op: NnOp) -> str:
 def _step(
     site: Site, places: Sequence[PlaceAttr], storage: StoredElements, falls: Sequence[str]
 ) -> tuple[str, int, str | None]:
-    """Return the step at which a kernel is a candidate and the index of the first place that it
-    serves, or the reason why it serves none. ``falls`` are the devices of fallbacks."""
+    """Return, for a kernel, the step of the search in which it is a candidate, such as `exact`; the
+    index of the first place that it serves; and the reason why it serves none, or None.
+
+    ``falls`` are the devices on which ops run that have no kernel at the requested ones.
+    """
     reason = f"no place asks for {site.device}"
     at_device: dict[str, int] = {}
     for rank, place in enumerate(places):
@@ -417,14 +433,16 @@ def _step(
 
 
 def _differing(site: Site, place: PlaceAttr) -> str:
-    """Return the step of ``AT_DEVICE`` at which a kernel serves a place of its device."""
+    """Return how a kernel differs from a place of its device: in the parts that the device defines
+    (`fields`), in the layout (`layout`), or not at all (`exact`)."""
     if not place.permits_fields(site.kernel.place(site.device, "any", ANY_LAYOUT)):
         return "fields"
     return "exact" if site.layout is None or place.layout in (ANY_LAYOUT, site.layout) else "layout"
 
 
 def _wrong_precision(site: Site, place: PlaceAttr, storage: StoredElements) -> str | None:
-    """Return why a kernel does not serve a place's precision for an op; None if it does."""
+    """Return why a kernel's element types do not suit a place and an op, as a sentence; None if
+    they do."""
     if storage.is_of_a_function and site.device != "host":
         return None
     found = storage.elements(site.precision)
@@ -445,7 +463,8 @@ def _unreadable(site: Site, op: NnOp) -> str | None:
 
 
 def _has_layouts(op: NnOp) -> bool:
-    """Return whether a tensor of the op can have more than one layout. Low ranks are row-major."""
+    """Return whether an operand or result of the op has a rank for which there are several layouts.
+    Tensors of low rank are always row-major."""
     return any(len(shape_of(value)) >= 3 for value in (*op.results, *op.operands))
 
 
@@ -466,8 +485,9 @@ def contested(options: Mapping[NnOp, Sequence[Candidate]]) -> set[NnOp]:
 def layouts_in_play(
     found: Mapping[NnOp, Candidates], arguments: Sequence[PlaceAttr] = ()
 ) -> dict[str, list[Layout]]:
-    """Return the layouts to consider at each device: row-major, those of a function's
-    ``arguments``, and those that kernels want for tensors of rank 3 and more."""
+    """Return, for each device, the layouts in which its kernels are considered: row-major, the
+    layouts of a function's ``arguments``, and those that kernels require for tensors of rank 3 and
+    more."""
     layouts: dict[str, list[Layout]] = {}
     for place in arguments:
         known = layouts.setdefault(place.device.data, [NCHW])

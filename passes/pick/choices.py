@@ -32,7 +32,8 @@ narrow float to that.
 
 
 def at_cpu(places: Iterable[str], arch: str) -> tuple[str, ...]:
-    """Return the places of a list at a CPU."""
+    """Return the places of a list, such as `cpu/f32/nhwc`, with the architecture ``arch`` in place
+    of the device `cpu`."""
     return tuple(re.sub(r"^cpu\b", arch, place) for place in places)
 
 
@@ -50,7 +51,7 @@ _PIN = re.compile(rf"(?P<name>.+?)=(?P<pin>(?:{_PLACE},)?kernel=[^=]+|{_PLACE})"
 
 def split_pin(text: str) -> tuple[str, str]:
     """Return the name and the pin of a text such as `Conv_12=x86/f32/nchw,kernel=conv`. Raises
-    OptionError."""
+    OptionError for a text of another form."""
     found = _PIN.fullmatch(text)
     if found is None:
         raise OptionError(
@@ -67,8 +68,8 @@ def autocast_rows(lists: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
 
 
 def split_list(text: str) -> tuple[str, tuple[str, ...]]:
-    """Return the precision and the names of a text such as `f32=nn.exp,nn.log`. Raises
-    OptionError."""
+    """Return the precision and the names of a text such as `f32=nn.exp,nn.log`. Raises OptionError
+    for a text of another form."""
     precision, equals, names = text.partition("=")
     if not (precision and equals and all(names.split(","))):
         raise OptionError(

@@ -1,8 +1,9 @@
-"""A key of everything that the cost of an op's kernels depends on.
+"""A key of everything that the cost of an op's kernels depends on: ops with equal keys share an
+estimate.
 
-Many ops share a key, as time is proportional to some extents. Elementwise ops are estimated in one
-dimension with a power of two of elements; contractions with a power of two of summands; ops that
-treat channels alike with a power of two of channels.
+Time is proportional to some extents, so a key has powers of two in their place: for the number of
+elements of elementwise ops, in one dimension; for the number of summands of contractions; and for
+the number of channels of ops that treat channels alike.
 """
 
 from __future__ import annotations
@@ -112,8 +113,8 @@ def _power(extent: int) -> int:
 
 
 def _flat(key: CostKey) -> tuple[CostKey, float]:
-    """Return the key of an elementwise op over one dimension, as its cost does not depend on the
-    layout, and the factor by which the op takes longer."""
+    """Return the key of an elementwise op with all elements in one dimension, as its cost does not
+    depend on shape and layout, and the factor by which the op takes longer than the key says."""
     [result] = key.results
     size = math.prod(result.shape)
     count = _power(size) if size >= FLAT else size
@@ -126,7 +127,8 @@ def _flat(key: CostKey) -> tuple[CostKey, float]:
 
 def _rounded(key: CostKey, dims: Mapping[int, int], least: int) -> tuple[CostKey, float]:
     """Return the key with one dimension rounded to a power of two, and the factor by which the op
-    takes longer. ``dims`` gives the number of the dimension in each value."""
+    takes longer than the rounded key says. ``dims`` maps the number of each operand and result that
+    has the dimension to the dimension's position there."""
     values, count = list(key.values), len(key.operands)
     extents = [values[i].shape[dim] for i, dim in dims.items()]
     if not extents or min(extents) < least:

@@ -1,8 +1,8 @@
 """Elimination of candidates that cannot be part of the best choice.
 
-Another candidate of the op always costs less, even if all values around it are converted to and
-from its places. The bound of a candidate's cost needs no estimate, so dominated ones are never
-estimated.
+A candidate is eliminated if another candidate of the op always costs less, even if all values
+around it are converted to and from its places. A lower bound on the eliminated candidate's cost is
+enough, so it is never estimated.
 """
 
 from __future__ import annotations

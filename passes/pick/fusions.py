@@ -1,10 +1,10 @@
-"""Whether a fused op is made: the op and the ops that it would replace, as rivals.
+"""Whether a fused op replaces the ops that a pattern matched: both are compared as rivals.
 
 A replacement is refused
 
 - if no kernel runs a new op at the requested places, and some run the ops that it replaces;
-- if they cost more than the ops that they replace. Under the strategy `cost`, they are estimated as
-  in the pick; under `grade`, the places of the new ops must not be at a later device.
+- if the new ops cost more than the old ones. Under the strategy `cost`, both are estimated as in
+  the pick. Under `grade`, the new ops must not run at a later one of the requested devices.
 
 Generated kernels gain from fusions, as fewer statements read and write memory. Unless a pattern
 declares its gain as `open`, costs are compared only if a candidate is another kernel: a function,
@@ -109,7 +109,8 @@ Folded = tuple[Sequence[NnOp], Container[NnOp]]
 
 @dataclass(frozen=True)
 class RivalOps:
-    """The facts by which groups of ops are compared."""
+    """The requested places and the settings by which new ops are compared with the ops that they
+    replace."""
 
     request: Request
     prices: Prices
@@ -148,7 +149,8 @@ class RivalOps:
         return {op: self.request.candidates(op) for op in usual_ops(ops, folded)}
 
     def _why_later(self, fused: Found, parts: Found) -> str | None:
-        """Return why the new ops would leave the device that the places name before others."""
+        """Return, as a sentence, that a new op would run at a later one of the requested devices
+        than all old ones; None if it would not."""
         first = max(map(self._device, parts.values()), default=0)
         for op, entry in fused.items():
             if self._device(entry) > first:
@@ -156,7 +158,7 @@ class RivalOps:
         return None
 
     def _device(self, entry: Candidates) -> int:
-        """Return the index of the first place at the device of a candidate."""
+        """Return the index of the first requested place whose device has a candidate of the op."""
         devices = {site.device for site in entry.ranks}
         asked = enumerate(place.device.data for place in self.request.places)
         named = (i for i, device in asked if device in devices or device == "any")
@@ -172,7 +174,7 @@ class RivalOps:
         return f"it takes {duration(new)}, and its parts take {duration(old)}"
 
     def _price(self, found: Found) -> float:
-        """Return the least price of ops together."""
+        """Return the least price of several ops together."""
         layouts = layouts_in_play(found)
         options = {op: entry.placed(op, layouts) for op, entry in found.items()}
         return seconds_together(options, self.prices)

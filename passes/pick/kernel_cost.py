@@ -37,7 +37,7 @@ LONGER = (1, 2, 4, 8, 16)
 
 @dataclass(frozen=True)
 class Prices:
-    """The machine and the settings on which the costs of a program's ops depend."""
+    """The machine and the settings from which the costs of a program's kernels follow."""
 
     target: Target
     times: Times = field(default_factory=dict[str, Timing])
@@ -157,10 +157,11 @@ class OpCost:
         return [(self.price(*at, error), self.measured(*at) is not None) for at in sites]
 
     def error(self, sites: Sequence[tuple[Kernel, PlaceAttr]]) -> float:
-        """Return the correction factor for estimates, if some kernels were measured; 1 otherwise.
+        """Return the factor by which estimates are multiplied when they compete with measured
+        times; 1 if no kernel was measured.
 
-        It is the worst measured-to-estimated ratio, so that no kernel wins because the model
-        underestimates all of them.
+        It is the largest ratio of a measured time to its estimate, so that no unmeasured kernel
+        wins only because the model underestimates all kernels.
         """
         known = ((self.measured(*site), site) for site in sites)
         wrong = (s / self.modelled(*site) for s, site in known if s is not None)
@@ -171,7 +172,7 @@ class OpCost:
         return _mean([each.at_least(kernel, place) for each in self.sizes.values()])
 
     def weights(self, kernel: Kernel, place: PlaceAttr) -> float:
-        """Return the bytes of the constants that a generated kernel reads."""
+        """Return the bytes of the weights, packed or transformed, that a generated kernel reads."""
         return self._usual.weights(kernel, place)
 
     def modelled(self, kernel: Kernel, place: PlaceAttr) -> float:

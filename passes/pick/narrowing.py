@@ -50,7 +50,8 @@ def keeps_range(precision: str, floats: Collection[str]) -> bool:
 
 @dataclass(frozen=True)
 class Narrowing:
-    """The ops of a function and their producers, which determine the ops that may be narrowed.
+    """The function's ops and their producers, from which it follows which ops may store their
+    floats in fewer bits.
 
     The answers are the same before and after kernels are picked, places assigned and groups formed.
     """
@@ -76,7 +77,8 @@ class Narrowing:
 
     @cached_property
     def _behind(self) -> set[NnOp]:
-        """The ops that read results of products, directly or through ops that carry values."""
+        """The ops that read results of products, directly or through ops that move, select or map
+        values."""
         found: set[NnOp] = set()
         for op in self.ops:
             if any(_gives(maker, found) for maker in self.makers[op]):
@@ -85,7 +87,8 @@ class Narrowing:
 
     @cached_property
     def _before(self) -> set[NnOp]:
-        """The ops that compute operands of products, directly or through ops that carry values."""
+        """The ops that compute operands of products, directly or through ops that move, select or
+        map values."""
         found: set[NnOp] = set()
         for op in reversed(self.ops):
             if _gives(op, found):
@@ -97,13 +100,14 @@ NOTHING_NARROWED = Narrowing()
 
 
 def _gives(op: NnOp | None, found: Collection[NnOp]) -> bool:
-    """Return whether an op is a product, or is in ``found`` and carries values."""
+    """Return whether an op's result comes from a product: the op is one, or it is in ``found`` and
+    only carries values on."""
     return op is not None and (op.has_trait(SumsProducts) or (_carries(op) and op in found))
 
 
 def _carries(op: NnOp) -> bool:
-    """Return whether an op carries floats on: it moves or selects them, or computes each one from a
-    few others."""
+    """Return whether an op carries values from one product to the next: it moves or selects them,
+    or computes each one from a few others."""
     moves = op.has_trait(ChoosesElements) or op.get_trait(MovesElements) is not None
     integers = any(element_of(value.type).is_integer for value in op.operands)
     computes = isinstance(op, ElementwiseOp) and not (isinstance(op, CastOp) or integers)

@@ -38,7 +38,8 @@ class PickingPass(ProgramPass):
     leaves it out."""
 
     def spec(self, *, include_default: bool = False) -> ArgSpec:
-        """Return the options that text has: all but the function."""
+        """Return the options of the pass that its text form can express: all except the caller's
+        function."""
         told = self if self.function is None else replace(self, function=None)
         return super(PickingPass, told).spec(include_default=include_default)
 
@@ -59,6 +60,7 @@ class PickingPass(ProgramPass):
         return Request(places, self.machine.arch, allowed, parse_switches(self.kernels))
 
     def prices(self, *, shared: bool = False) -> Prices:
-        """Return the prices of kernels under the options. See ``Prices`` for ``shared``."""
+        """Return the settings from which the costs of kernels follow. See ``Prices`` for
+        ``shared``."""
         times = of_this_machine(self.database, self.machine)
         return Prices(self.machine, times, shared, self.function)

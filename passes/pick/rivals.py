@@ -1,9 +1,10 @@
-"""Kernels of one op at the same places: the choice of one representative.
+"""Kernels of one op at the same places (device, element type, layout), of which one is selected.
 
 The choice does not affect other ops, so the cheapest kernel is taken, within a memory limit: a
 kernel that transforms the op's weights may enlarge them, as Winograd's does. If the program's
 weights would grow too much, ops switch to kernels with smaller weights, those that lose the least
-time per byte first. The weights may always grow to the size of the last-level cache.
+time per byte first. A program with small weights may add as many bytes as one whose weights fill
+the last-level cache.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class _Rival:
 
 
 class _Rivals:
-    """Generated kernels of an op at the same places, and the selected one."""
+    """Generated kernels of an op at the same places, of which one is selected."""
 
     def __init__(self, rivals: Sequence[_Rival]) -> None:
         self.rivals = rivals
@@ -61,7 +62,7 @@ class _Rivals:
 
     @property
     def growth(self) -> float:
-        """The most bytes of weights that a switch to another rival can save."""
+        """The bytes of weights that a switch to the rival with the smallest weights would save."""
         return self.taken.weights - min(each.weights for each in self.rivals)
 
     @property
@@ -79,7 +80,7 @@ class _Rivals:
         return max(0.0, price - self.taken.price) / (self.taken.weights - weights)
 
     def go_over(self) -> None:
-        """Select the fastest smaller rival."""
+        """Select the fastest of the rivals that have smaller weights than the selected one."""
         self.taken = self._next
 
     @property
@@ -107,9 +108,10 @@ def _fastest(rivals: Sequence[_Rival]) -> _Rival:
 
 
 def without_rivals(options: Options, prices: Prices, growth: float) -> dict[NnOp, list[Candidate]]:
-    """Return the candidates of each op, one for each set of places.
+    """Return the candidates of each op, with only one for each combination of places.
 
-    The weights that they read grow by at most the factor ``growth``, or up to the last-level cache.
+    The limit is the growth of all weights by the factor ``growth``. Weights smaller than the
+    last-level cache may add as many bytes as weights of its size.
     """
     groups = {op: list(_groups(prices.of(op), listed)) for op, listed in options.items()}
     most = (growth - 1) * max(_weights(options), prices.target.l3)

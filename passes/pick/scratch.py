@@ -1,6 +1,7 @@
-"""The kernel that a picked op would become, built outside any program.
+"""Building the kernel that an op would become with a given choice, outside any program, to estimate
+its cost.
 
-The op is lowered as ``convert-nn-to-tile`` lowers it, with typed weights that have no elements.
+The op is lowered as ``convert-nn-to-tile`` lowers it. Its weights have types but no elements.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from tessella.support.sizes import Size
 
 
 def scratch_kernel(key: CostKey, op: NnOp, kernel: Kernel, place: PlaceAttr) -> KernelOp:
-    """Return the kernel's lowering of an op with this key at a place, which sets the precision of
-    floats."""
+    """Return the kernel that an op with this cost key is lowered to at a place (device, element
+    type, layout). Floats are stored with the place's element type."""
     group = _Scratch()
     scratch = picked_op(key, op, kernel, place)
     group.add(scratch)
@@ -66,7 +67,8 @@ class _Scratch(GroupLowering):
     def derived(
         self, value: SSAValue, shape: Sequence[Size], compute: Callable[[Array], Array]
     ) -> SSAValue | None:
-        """Return a weight of the shape, if the tensor is a constant."""
+        """Return a weight of the shape, without computing its elements, if the tensor is a
+        constant; otherwise None."""
         constant = weight_of(value) is not None or isinstance(value.owner, SplatOp)
         return _weight(tensor(tensor_type(value).element_type, shape)) if constant else None
 
@@ -97,10 +99,11 @@ def picked_op(
     place: PlaceAttr,
     known: dict[SSAValue, SSAValue] | None = None,
 ) -> NnOp:
-    """Return an op that has this cost key and runs a picked kernel, on tensors at the kernel's
-    places.
+    """Return a new op with the operand types of a cost key, on tensors at the places that
+    ``kernel`` requires.
 
-    ``known`` maps operands to tensors; tensors for missing operands are added to it.
+    ``known`` maps operands of the original op to tensors; tensors for missing operands are added to
+    it.
     """
     device, precision = place.device.data, place.precision.data
     wants = kernel.wants(op, device, place.layout, precision if precision in FLOATS else None)

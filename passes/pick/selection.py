@@ -46,7 +46,8 @@ SMALL_TABLE = 1 << 12
 
 @dataclass(frozen=True)
 class PathStep:
-    """A part of a conversion. Steps of one value with equal names are the same step."""
+    """One conversion on the path from one form of a value to another. Steps of one value with equal
+    names are the same conversion."""
 
     name: Hashable
     cost: float
@@ -54,7 +55,7 @@ class PathStep:
 
 @dataclass(frozen=True)
 class ValueReader:
-    """A node that reads a value: the form that each of its candidates wants."""
+    """A node that reads a value, with the form that each of its candidates requires."""
 
     node: int
     forms: Sequence[Collection[Form]]
@@ -62,9 +63,11 @@ class ValueReader:
 
 @dataclass(frozen=True)
 class SelectedValue:
-    """A value: its producer, its form for each of the producer's candidates, and its readers.
+    """A value: the node that produces it, its form for each candidate of that node, and its
+    readers.
 
-    ``paths`` maps a produced and a read form to the steps between them; a missing pair needs none.
+    ``paths`` maps a pair of a produced and a required form to the conversions between them; a
+    missing pair needs none.
     """
 
     node: int
@@ -73,9 +76,8 @@ class SelectedValue:
     paths: Mapping[tuple[Form, Form], Sequence[PathStep]]
 
     def steps(self, made: Form, forms: Iterable[Form]) -> dict[Hashable, float]:
-        """Return the costs of the conversions from the form ``made`` to each of ``forms``, step by
-        step: the cost of a step, by its name. A step that several conversions share occurs
-        once."""
+        """Return the cost of each conversion, by its name, on the paths from the form ``made`` to
+        ``forms``. A conversion on several paths occurs once."""
         return {s.name: s.cost for form in forms for s in self.paths.get((made, form), ())}
 
 
@@ -142,10 +144,11 @@ def _network(problem: SelectionProblem) -> _Network:
 
 
 def _add_value(network: _Network, value: SelectedValue) -> None:
-    """Add the tables of a value.
+    """Add the cost tables of a value to the network.
 
-    A step that only one reader may need is a joint cost of reader and producer. Any other step is a
-    variable: it is paid if it is 1, and readers that need the step forbid 0.
+    The cost of a conversion that only one reader may need depends on that reader and the producer.
+    For any other conversion, a variable says whether it is made: 1 adds its cost, and 0 is
+    forbidden for candidates of readers that need it.
     """
     needs = [
         [[value.steps(made, forms) for forms in read.forms] for made in value.made]
@@ -182,7 +185,8 @@ class _TooWideError(Exception):
 
 @dataclass
 class _Eliminated:
-    """A variable's best state for each combination of states of the variables in ``scope``."""
+    """The best state of an eliminated variable for each combination of states of the variables in
+    ``scope``."""
 
     variable: int
     scope: Scope
@@ -341,8 +345,8 @@ def _branch(network: _Network, most: int, branches: int) -> tuple[dict[int, int]
 
 
 def _likely(network: _Network, variable: int) -> int:
-    """Return the state of a variable that has the least cost if each of its tables took the best
-    states of the other variables."""
+    """Return a variable's state with the least cost under an optimistic assumption: in each of its
+    tables, the other variables have their best states."""
     total = np.zeros(network.sizes[variable])
     for scope in network.scopes[variable]:
         others = tuple(axis for axis, v in enumerate(scope) if v != variable)

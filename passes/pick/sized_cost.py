@@ -70,7 +70,7 @@ class SizedCost:
         return 0.0 if kernel.work is None else kernel.work(self._at(place)).seconds(self.target)
 
     def weights(self, kernel: Kernel, place: PlaceAttr) -> float:
-        """Return the bytes of the constants that a generated kernel reads."""
+        """Return the bytes of the weights, packed or transformed, that a generated kernel reads."""
         if kernel.work is not None:
             return kernel.work(self._at(place)).weights
         return self.estimate(kernel, place).weights

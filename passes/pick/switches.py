@@ -23,7 +23,7 @@ class Switches:
     """The first one takes precedence."""
 
     def refusal(self, kernel: Kernel) -> str | None:
-        """Return why a kernel is off; None if it is not."""
+        """Return why a kernel is turned off, as a sentence; None if it is not."""
         name = next((name for name in self.off if name in names_of(kernel)), None)
         return None if name is None else f"-{name} turns it off"
 

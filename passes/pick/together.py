@@ -42,7 +42,7 @@ def _groups(
     options: Mapping[NnOp, Sequence[Candidate]],
     chosen: Mapping[NnOp, Candidate],
 ) -> Sequence[Group]:
-    """Return the groups of ops that run as one kernel each."""
+    """Return the groups of ops that become one kernel each."""
     groups: dict[NnOp, list[NnOp]] = {}
     for op in options:
         producer = builder.joined(op, options)

@@ -49,7 +49,7 @@ def sampled_ops(op: NnOp, most: int | None = None) -> Mapping[str, NnOp]:
 
 
 def _is_full(op: NnOp) -> bool:
-    """Return whether all tensors of an op with numbers for sizes have elements."""
+    """Return whether no operand or result of an op, whose sizes are numbers, is empty."""
     return all(value_of(s, {}) > 0 for x in (*op.operands, *op.results) for s in shape_of(x))
 
 

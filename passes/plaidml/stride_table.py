@@ -63,8 +63,8 @@ class Column:
 
 @dataclass(frozen=True)
 class StrideTable:
-    """A statement's indices with more than one value, by name, and its tensors' strides along
-    them."""
+    """The strides of a statement's tensors along its indices, by the names of the indices. Indices
+    of only one value are left out."""
 
     names: tuple[str, ...]
     ranges: tuple[int, ...]
@@ -86,7 +86,7 @@ class StrideTable:
 
     @property
     def free(self) -> tuple[int, ...]:
-        """The positions of the indices along which the output moves."""
+        """The positions in the table of the indices along which the output has a stride."""
         return tuple(i for i, stride in enumerate(self.out.strides) if stride)
 
     def __str__(self) -> str:
@@ -200,10 +200,10 @@ def _count(body: Region) -> int:
 
 
 def vectorize(table: StrideTable, lanes: int) -> StrideTable:
-    """Return the table with vectors as steps: of up to ``lanes`` elements, as wide as all tensors
-    allow.
+    """Return the table in units of vectors instead of elements: vectors of up to ``lanes``
+    elements, as wide as all tensors allow.
 
-    The indices along which the output has stride 1 run over vectors. The strides of the other
+    An index along which the output has stride 1 then counts vectors. The strides of the other
     indices, and all offsets and sizes, must be multiples of a vector.
     """
     if table.constrained or any(c.element_bytes > VECTOR_ELEMENT_BYTES for c in table.columns):

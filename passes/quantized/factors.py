@@ -146,14 +146,14 @@ class Bytes:
         return replace(factor, x=flipped(w, factor.x), zero=self._moved(w, factor, element))
 
     def _moved(self, w: OpWriter, factor: Factor, element: str) -> SSAValue:
-        """Return the factor's zero point after its bytes are converted to the sign type
-        ``element``, in 32 bits."""
+        """Return the factor's zero point in 32 bits, shifted by 128 if the conversion of the bytes
+        to the sign type ``element`` shifts them."""
         point, distance = self.zero(w, factor), SHIFT if element == "u8" else -SHIFT
         return w.splat(distance, "i32") if point is None else w.add(point, distance)
 
     def other(self, value: SSAValue) -> SSAValue:
-        """Return bytes of the other sign type, produced by their quantization if only moves lie in
-        between."""
+        """Return the bytes of a value with the other sign type. If only ops that move elements lie
+        between the value and its quantization, that quantization produces them."""
         known = self.turned.get(value)
         if known is not None:
             return known

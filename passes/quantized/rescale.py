@@ -41,8 +41,8 @@ class Rescaler:
             op.operands[1] = w.op(ew.DivOp, op.scale, op.scale)
 
     def _divided(self, value: SSAValue, scale: Array) -> Make | None:
-        """Return how to emit a value divided by a scale; None if no constant can absorb the
-        scale."""
+        """Return a function that emits a value divided by a scale; None if no constant can absorb
+        the scale."""
         op = value.owner
         if self._absorbs(value, scale):
             return lambda w, by: w.op(ew.DivOp, value, by)

@@ -1,4 +1,4 @@
-"""Scales that rewrites of quantizations may divide by and cancel."""
+"""Conditions under which rewrites of quantizations may divide by a scale, or cancel it."""
 
 from __future__ import annotations
 

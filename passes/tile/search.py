@@ -132,9 +132,10 @@ def _blocked(problem: Problem, choice: Choice) -> Choice:
 
 def _in_order(problem: Problem, choice: Choice) -> Choice:
     """Return the choice with its loops in the memory order of the result, the running index's loop
-    among them; the choice itself if the statement fits into the second-level cache.
+    among them. The choice itself is returned if the statement fits into the second-level cache, or
+    cannot run so.
 
-    Otherwise, register tiles would visit rows that lie far apart in memory.
+    In the other orders, register tiles visit rows that lie far apart in memory.
     """
     op, s, model = problem.op, choice.schedule, problem.model(choice.places)
     flat = model.flat

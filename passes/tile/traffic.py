@@ -84,8 +84,8 @@ class Traffic:
 
     @cached_property
     def least(self) -> float:
-        """The cycles to load each operand once from every cache level below which the operands do
-        not fit, and to store the result: a lower bound for all schedules."""
+        """The cycles to load each operand once, and to write the result, through every cache that
+        cannot hold all of them."""
         sizes = [self._bytes(i, self.flat.ranges) for i in range(len(self.flat.accesses))]
         levels = (
             sum(sizes[:-1], written * sizes[-1]) / bandwidth
