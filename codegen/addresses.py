@@ -25,15 +25,16 @@ Terms = tuple[tuple[SSAValue, int], ...]
 
 
 class AffineIndex(NamedTuple):
-    """An index in a buffer: ``sum(value * coefficient) + constant``, where ``terms`` is the sum."""
+    """An index in a buffer as ``sum(value * coefficient) + constant``. ``terms`` holds the values
+    with their coefficients."""
 
     terms: Terms
     constant: int = 0
 
 
 class Start(NamedTuple):
-    """The part of an address that several accesses share: a buffer, and an index without its
-    constant."""
+    """What the addresses of several accesses have in common: the buffer, and the terms of the index
+    without its constant."""
 
     buffer: SSAValue
     terms: Terms
@@ -41,20 +42,21 @@ class Start(NamedTuple):
 
 @dataclass(frozen=True)
 class Indices:
-    """The indices of a kernel's accesses, as sums."""
+    """The indices at which a kernel accesses its buffers, as affine sums of SSA values."""
 
     sums: Mapping[SSAValue, AffineIndex] = field(default_factory=dict[SSAValue, AffineIndex])
     unused: frozenset[Operation] = frozenset()
     """Ops with results that only addresses use. No code is written for these ops."""
 
     def __getitem__(self, value: SSAValue) -> AffineIndex:
-        """Return a value as a sum."""
+        """Return an SSA value as an affine sum; the value itself is the only term if nothing more
+        is known."""
         return self.sums.get(value) or AffineIndex(((value, 1),))
 
 
 def indices(body: Region, places: Mapping[str, int]) -> Indices:
-    """Return the indices of a kernel. ``places`` maps an access op to the operand that is its
-    index."""
+    """Return the indices at which a kernel accesses its buffers, as affine sums. ``places`` maps
+    the name of an access op to the number of the operand that is its index."""
     sums: dict[SSAValue, AffineIndex] = {}
     applied: list[Operation] = []
     known = Indices(sums)
@@ -103,7 +105,8 @@ def added(left: Terms, right: Terms) -> Terms:
 
 @dataclass
 class Scope:
-    """A block that is being written, and the pointers that are known in it."""
+    """A block of LLVM code that is being written, with the pointers that have been computed in
+    it."""
 
     block: Block
     lower: SSAValue | None = None
@@ -117,7 +120,7 @@ class Scope:
 
 
 class Stepping(NamedTuple):
-    """A pointer that advances with a loop."""
+    """A pointer that is advanced in each iteration of a loop."""
 
     name: str
     first: str

@@ -1,8 +1,9 @@
-"""Assembly whose lines know the lines of LLVM IR that they were made of.
+"""The assembly of an LLVM module, with the line of LLVM IR that each of its lines was compiled
+from.
 
-Each instruction gets a debug location with the number of its line. LLVM keeps the locations through
-its optimisations, and writes them into the assembly as directives (``.loc``), which are read and
-dropped here. The code is the same as without them.
+Each instruction of the LLVM IR gets a debug location with the number of its line. LLVM keeps the
+locations through its optimisations, and writes them into the assembly as directives (``.loc``),
+which are read and dropped here. The code is the same as without them.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ _INSTRUCTION = re.compile(r"\t[a-z]")
 
 
 def assembly_lines(text: str, target: Target, level: int = 3) -> Iterator[tuple[str, int]]:
-    """Yield the lines of the assembly of an LLVM module, each with the number of the line of
-    ``text`` that it was made of, counted from 0; -1 for lines that are no instructions, and for
-    instructions that were made of no line."""
+    """Yield the lines of the assembly of an LLVM module, each with the number, from 0, of the line
+    of ``text`` that it was compiled from. The number is -1 for lines without an instruction, and
+    for instructions that LLVM has given no location."""
     at, is_debug = -1, False
     for line in assembly(with_debug_lines(text), target, level).splitlines():
         if _SECTION.match(line):

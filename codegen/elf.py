@@ -33,9 +33,9 @@ _LOCAL, _FUNCTION = 0, 2
 class Section(NamedTuple):
     """A section of an object: ``data``, with its ELF kind and flags.
 
-    The kind gives ``link`` and ``info`` their meaning. The ``link`` of a symbol table is the number
-    of the section with its names; the ``info`` of a relocation section is the number of the section
-    that it changes.
+    The meaning of ``link`` and ``info`` depends on the kind. The ``link`` of a symbol table is the
+    number of the section with its names. The ``info`` of a relocation section is the number of the
+    section that it changes.
     """
 
     name: str
@@ -74,7 +74,7 @@ class ElfSymbol(NamedTuple):
 
 
 class Relocation(NamedTuple):
-    """A position in a section whose contents depend on addresses."""
+    """A position in a section at which the linker has to insert an address or a distance."""
 
     offset: int
     kind: int

@@ -84,8 +84,8 @@ def emit_kernel(kernel: rt.KernelOp, target: Target) -> str:
 
 
 def traced_kernel(kernel: rt.KernelOp, target: Target) -> tuple[str, list[Operation | None]]:
-    """Return the LLVM module of one kernel, and for each of its lines the op that it was written
-    for; None for lines of the module's frame."""
+    """Return the LLVM module of one kernel, and a list with the op that each line was written for;
+    None for lines, such as function heads, that belong to no op."""
     lines = _kernel_lines(kernel, TracingWriter(target, KERNEL_HANDLERS))
     ops: list[Operation | None] = [None] * HEADER
     for line in lines:

@@ -80,8 +80,9 @@ def _for(w: Writer, op: Operation) -> None:
 
 
 def _unrolling(w: Writer, op: Operation) -> str:
-    """Return the end of a loop's branch: a reference to metadata with the loop's unroll factor, or
-    without unrolling if the factor is 0. Empty if the loop has no factor."""
+    """Return the suffix of a loop's branch instruction: a reference to metadata that requests the
+    loop's unroll factor, or that forbids unrolling if the factor is 0. Empty if the loop has no
+    factor."""
     count = op.attributes.get(rt.UNROLL)
     if not isinstance(count, IntegerAttr):
         return ""
@@ -189,8 +190,8 @@ def _context(w: Writer, op: Operation) -> None:
 
 
 def _check(w: Writer, op: Operation) -> None:
-    """Write a check. A failure sets the context's status only if the status is 0, which keeps the
-    first failure of any thread."""
+    """Write a check. If it fails, it sets the status of the run, but only if the status is 0: the
+    first failure of any thread is kept."""
     code = op.properties["code"]
     assert isinstance(code, IntegerAttr)
     failed, done = w.label("failed"), w.label("done")
@@ -203,7 +204,8 @@ def _check(w: Writer, op: Operation) -> None:
 
 
 def _share(w: Writer, op: Operation) -> None:
-    """Compute the range of a share: from ``rt.Share.begin`` to the beginning of the next share."""
+    """Write the computation of a thread's share of a range: the share ends where that of the next
+    thread begins (``rt.Share.begin``)."""
     assert isinstance(op, rt.ShareOp)
     share, thread, threads = op.share, w.get(op, 0), w.get(op, 1)
     grains, units = (size_value(w, size) for size in (share.units * share.ranges, share.units))
@@ -227,9 +229,10 @@ def _share(w: Writer, op: Operation) -> None:
 
 
 def _last(w: Writer, share: rt.Share) -> LLValue:
-    """Return the last grain of a range at which a share can begin.
+    """Return the number of the last grain (the unit by which threads divide a range) at which a
+    thread's share may begin.
 
-    For a symbolic length, return the last whole grain, or the first grain if no grain is whole.
+    For a symbolic length, this is the last whole grain, or the first grain if none is whole.
     """
     if is_static((share.range, share.grain)):
         return constant(I64, known(share.last))

@@ -38,8 +38,8 @@ def _dot(w: Writer, op: Operation) -> None:
 
 
 def _groups(w: Writer, row: Instruction, value: LLValue, source: SSAValue, lanes: int) -> LLValue:
-    """Return an operand in the intrinsic's layout: a group of values for each lane, row or
-    column."""
+    """Return an operand of a dot product in the intrinsic's vector type: a group of values for each
+    lane, row or column. A single group is broadcast to all lanes."""
     assert isinstance(source.type, VectorType)
     element, size = element_of(source.type.element_type), row.k * row.columns(lanes)
     taken = ELEMENTS[row.takes] if row.takes else element

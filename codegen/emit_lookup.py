@@ -23,7 +23,8 @@ def _lookup(w: Writer, op: Operation) -> None:
 
 
 def _permuted(w: Writer, table: Sequence[float], code: LLValue, to: LLType) -> LLValue:
-    """Select from parts of the table that fill a vector, then between the parts by higher bits."""
+    """Select elements with an instruction that permutes lanes: from each part of the table that
+    fills a vector, then between the parts by the higher bits of the index."""
     lanes = to.lanes
     whole = [*table] * max(1, lanes // len(table))
     parts = [vector_constant(to, whole[i : i + lanes]) for i in range(0, len(whole), lanes)]
@@ -40,7 +41,7 @@ def _permuted(w: Writer, table: Sequence[float], code: LLValue, to: LLType) -> L
 
 
 def _one_by_one(w: Writer, table: Sequence[float], code: LLValue, to: LLType) -> LLValue:
-    """Select an element for each lane."""
+    """Select the table's element for one lane after the other."""
     numbers = vector_constant(vector(to.element, len(table)), table)
     inside = w.binary("and", code, constant(code.type, len(table) - 1))
     if not to.lanes:

@@ -1,7 +1,8 @@
-"""Loops of segments around other segments.
+"""Loops in a segment that run another segment in each iteration.
 
-A loop whose body has phases runs between the phases of its segment, on the caller's thread. Any
-other loop is part of a phase: each share runs all iterations.
+A phase is a part of a segment that threads run together, up to a barrier. If the inner segment
+consists of several phases, the loop runs between phases, on the thread that called the program.
+Otherwise the loop is part of a phase: every thread runs all iterations of its share of the work.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ Shares = tuple[LLValue, LLValue]
 def scan(w: Writer, op: rt.ScanOp, shares: Shares | None) -> None:
     """Write a loop that runs a segment on pointers that advance with each iteration.
 
-    ``shares`` are the share and the number of shares in the enclosing phase; None for a loop
-    between phases.
+    ``shares`` holds the number of this thread's share of the enclosing phase, and the number of
+    shares; None for a loop between phases.
     """
     loop, entry, done = w.label("loop"), w.block, w.label("done")
     step, following = LLValue(I64, w.name()), LLValue(I64, w.name())
@@ -82,7 +83,7 @@ def _holds(w: Writer, pointer: str) -> LLValue:
 def _again(
     w: Writer, op: rt.ScanOp, following: LLValue, carried: Sequence[tuple[str, str]]
 ) -> Iterator[LLValue]:
-    """Yield the conditions for another iteration, which must all be true."""
+    """Yield the conditions under which the loop continues. It continues only if all are true."""
     if op.loop.conditional:
         yield _holds(w, carried[0][1])
     if op.steps is not None:
@@ -131,10 +132,11 @@ def _clear(w: Writer, op: rt.ScanOp, sequence: SSAValue, steps: LLValue, backwar
 
 
 def _ends(w: Writer, op: rt.ScanOp) -> Iterator[tuple[str, str]]:
-    """Yield the buffers that the first and the second iteration write, for each carried value.
+    """Yield, for each carried value, the buffer that the first iteration writes and the one that
+    the second writes. Later iterations alternate between the two.
 
-    One buffer is the value's output, the other its spare buffer. Their order makes the last
-    iteration write the output if the trip count is known.
+    One of them is the value's output, the other its spare buffer. If the number of iterations is
+    known, they are ordered so that the last iteration writes the output.
     """
     pairs = [
         (w.buffers[output], w.buffers[spare])
@@ -162,7 +164,8 @@ def _ends(w: Writer, op: rt.ScanOp) -> Iterator[tuple[str, str]]:
 def _carried(
     w: Writer, op: rt.ScanOp, ends: Sequence[tuple[str, str]], entry: str, loop: str
 ) -> Iterator[tuple[str, str]]:
-    """Yield the pointers that an iteration reads and writes for each carried value."""
+    """Yield, for each carried value, the pointer from which an iteration reads it and the pointer
+    to which it writes the next value."""
     for value, (first, second) in zip(op.inputs, ends, strict=False):
         now, written, other = (w.name() for _ in range(3))
         for name, before, then in (
@@ -177,8 +180,8 @@ def _carried(
 def _elements(
     w: Writer, op: rt.ScanOp, step: LLValue, inputs: list[str], outputs: list[str]
 ) -> None:
-    """Append pointers to the current elements of sequences to ``inputs`` and ``outputs``, and
-    loop-invariant buffers to ``inputs``."""
+    """Append the pointers to an iteration's elements of input sequences to ``inputs``, and to those
+    of output sequences to ``outputs``. Loop-invariant buffers are appended to ``inputs``."""
     loop, after = op.loop, op.loop.carried + op.loop.scanned
     for number, sequence in enumerate(op.sequences):
         pointers = inputs if number < loop.scanned else outputs

@@ -1,4 +1,5 @@
-"""Segments: the phases that call kernels on weights, the arena and the call's arrays.
+"""Segments: functions that call the kernels of a program, in phases. Threads run a phase together
+and wait for each other at its end; a share is the part of a phase that one thread runs.
 
     void NAME(args)                         the entry
     void NAME.body(args)                    runs phases, and loops between them
@@ -57,8 +58,9 @@ def emit_segment(
 ) -> str:
     """Return the LLVM module of a segment, which calls kernels and segments of other modules.
 
-    ``divided`` names the functions that threads share; ``stamps`` gives the numbers of the events
-    before operations, None for code that writes no events.
+    ``divided`` names the kernels and segments that several threads run together. ``stamps`` gives
+    the number of the event that is recorded before each operation; None for code that records no
+    events.
     """
     return _Segment(segment, target, symbols, divided, stamps).text()
 
@@ -148,7 +150,8 @@ class _Segment:
         )
 
     def _bind(self, w: Writer, ops: Sequence[Operation]) -> None:
-        """Load the pointers that the ops read and write, and compute the sizes."""
+        """Write code that loads the pointers which the ops read and write, and computes the
+        symbolic sizes."""
         used = dict.fromkeys(operand for op in ops for operand in op.operands)
         owners = [v.owner for v in used if isinstance(v.owner, rt.ArenaOp | rt.WeightOp)]
         for size in _sizes([*owners, *ops]):
@@ -180,7 +183,7 @@ def _function(head: str, share: str, lines: Iterable[str], attributes: str = "#0
 
 
 def _sizes(ops: Iterable[Operation]) -> Iterator[Size]:
-    """Yield the sizes that ops use, nested blocks included."""
+    """Yield the sizes that the ops use at run time, those in nested blocks included."""
     for op in ops:
         if isinstance(op, rt.ArenaOp):
             yield op.extent[0]

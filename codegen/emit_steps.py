@@ -1,5 +1,6 @@
-"""The operations of a phase: calls of kernels, loops, copies. Share 0 runs the operations that
-threads do not divide."""
+"""The operations of a phase of a segment: calls of kernels, loops, copies. A share is the part of a
+phase that one thread runs; share 0 alone runs the operations that are not divided between
+threads."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ _ONLY = constant(I64, 0), constant(I64, 1)
 
 @contextmanager
 def where(w: Writer, condition: LLValue) -> Generator[None]:
-    """Guard the code written in the block by a condition."""
+    """A context manager: LLVM code that is written in its block runs only if ``condition`` is
+    true."""
     holds, done = w.label("holds"), w.label("done")
     w.line(f"br {condition.typed}, label %{holds}, label %{done}")
     w.start(holds)
@@ -36,13 +38,15 @@ def where(w: Writer, condition: LLValue) -> Generator[None]:
 
 @contextmanager
 def alone(w: Writer) -> Generator[None]:
-    """Let only share 0 run the code written in the block."""
+    """A context manager: LLVM code that is written in its block runs only in share 0 of the
+    phase."""
     with where(w, w.compare("icmp eq", SHARE, constant(I64, 0))):
         yield
 
 
 def end_phase(w: Writer, barrier: rt.BarrierOp | None) -> None:
-    """Write the stamp at the end of a share. The share's thread then waits or takes other work."""
+    """Write code that records the time at which a share of a phase ends. The thread then waits at
+    the barrier, or runs other work."""
     if w.stamps is None:
         return
     number = END if barrier is None else w.stamps[barrier]
@@ -53,7 +57,7 @@ def end_phase(w: Writer, barrier: rt.BarrierOp | None) -> None:
 
 
 def _stamp(w: Writer, op: Operation) -> None:
-    """Stamp the beginning of an operation."""
+    """Write code that records the time at which an operation begins, if events are recorded."""
     if w.stamps is not None:
         _write(w, w.stamps[op])
 
@@ -127,7 +131,7 @@ def _watch(w: Writer, op: Operation) -> None:
 
 
 def _end_loop(w: Writer, op: Operation) -> None:
-    """Set the condition of a loop to false."""
+    """Write a store that makes a loop's condition false, so that the loop ends."""
     w.line(f"store i8 0, ptr {w.buffer(op, 0)}, align 1")
 
 

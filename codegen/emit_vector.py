@@ -80,8 +80,8 @@ _INSTRUCTIONS = frozenset(("add", "mul", "and", "or", "xor"))
 
 
 def _reduce_float_sum(w: Writer, kind: str, value: LLValue, start: LLValue | None) -> LLValue:
-    """Write the sum or product of a vector's lanes as a tree: LLVM may reorder the operations
-    (`reassoc`), as a chain would be slow."""
+    """Write the sum or product of a vector's lanes. LLVM may reorder the operations (`reassoc`), so
+    that they form a tree; a chain of dependent operations would be slow."""
     neutral = constant(value.type.scalar, -0.0 if kind == "add" else 1.0)
     name = f"llvm.vector.reduce.f{kind}.{value.type.mangled}"
     return w.call(value.type.scalar, name, start or neutral, value, flags="reassoc ")

@@ -17,17 +17,18 @@ VERSION = 3
 
 
 def key(text: str, machine: Machine) -> str:
-    """Return the key of a text compiled for a machine."""
+    """Return the cache key of an LLVM module compiled for a machine."""
     return f"{_made_by()} {json.dumps(machine)} {hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def get(text: str, machine: Machine) -> bytes | None:
-    """Return the object of a text from the disk cache; None if it is not there."""
+    """Return the object that an LLVM module was compiled to from the disk cache; None if it is not
+    there."""
     return FOLDER.get(key(text, machine))
 
 
 def put(text: str, machine: Machine, image: bytes) -> None:
-    """Store the object of a text in the disk cache."""
+    """Store the object that an LLVM module was compiled to in the disk cache."""
     FOLDER.put(key(text, machine), image)
 
 

@@ -84,8 +84,8 @@ class _Linker:
         return {data: _Placed(each, places[data]) for data, each in objects.items()}
 
     def define(self, name: str, placed: _Placed, nodes: Sequence[str]) -> None:
-        """Define the functions that an object exports: by symbol for other objects, and by name for
-        callers."""
+        """Record the offsets of the functions that an object exports: by symbol, for calls from
+        other objects, and by name, for callers of the image."""
         symbol = self._symbols.get(name, name)
         for each in placed.object.symbols:
             if each.is_exported and each.section:

@@ -76,8 +76,8 @@ def object_file(
 
 
 def _jump(jump: Jump, code: bytearray, slot: int, symbol: int) -> bytes:
-    """Replace a jump through an address slot by a direct jump. Returns the relocation entry of the
-    new jump."""
+    """Replace an indirect jump, through a slot with an address, by a direct jump to a symbol.
+    Returns the relocation entry of the new jump."""
     start = slot - _BEFORE
     code[start : start + len(jump.code)] = jump.code
     return struct.pack("<QIIq", start + jump.at, jump.kind, symbol, jump.addend)
@@ -105,7 +105,7 @@ def _strings(texts: Sequence[str]) -> bytes:
 
 
 def _starts(texts: Sequence[str]) -> list[int]:
-    """Return the offset of each text in ``_strings``."""
+    """Return the offset of each string in the string table that ``_strings`` creates."""
     starts, end = list[int](), 0
     for text in texts:
         starts.append(end)

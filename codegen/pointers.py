@@ -1,4 +1,5 @@
-"""The pointers of accesses: accesses at constant distances from each other share one pointer."""
+"""The pointers that accesses use: accesses at constant distances from each other share a
+pointer."""
 
 from __future__ import annotations
 
@@ -43,8 +44,8 @@ def _element(buffer: SSAValue) -> str:
 
 
 def _pointer(w: Writer, start: Start, depth: int) -> str:
-    """Return the pointer at ``start`` for use in the scope of this depth. The pointer's computation
-    is written if the scope does not have it yet."""
+    """Return the pointer at ``start`` for use in the enclosing block number ``depth``. If that
+    block has not computed it yet, its computation is written."""
     if not start.terms:
         return w.buffers[start.buffer]
     scope = w.scopes[depth]
@@ -73,10 +74,10 @@ def _computed(w: Writer, start: Start) -> str:
 
 
 def _stepping(w: Writer, start: Start, depth: int) -> str:
-    """Return a pointer that is computed before the scope's loop.
+    """Return a pointer for use in a loop, which is computed before the loop.
 
-    A pointer that depends on the loop's variable advances with the loop, or is indexed by the
-    variable.
+    If the pointer depends on the loop's variable, it advances with each iteration, or the variable
+    becomes the index of the access.
     """
     scope, (buffer, terms) = w.scopes[depth], start
     variable = scope.block.args[0]
@@ -100,8 +101,8 @@ def _stepping(w: Writer, start: Start, depth: int) -> str:
 
 
 def _before(w: Writer, start: Start, depth: int, elements: int = 0) -> str:
-    """Write the computation of a pointer before the loop of this depth, and return the pointer,
-    offset by a number of elements."""
+    """Write the computation of a pointer, moved by a number of elements, before the loop number
+    ``depth``. Returns the pointer."""
     here, w.lines = w.lines, w.scopes[depth].before
     pointer = _moved(w, start.buffer, _pointer(w, start, depth - 1), elements)
     w.lines = here
@@ -109,7 +110,7 @@ def _before(w: Writer, start: Start, depth: int, elements: int = 0) -> str:
 
 
 def _first(w: Writer, scope: Scope) -> AffineIndex:
-    """Return the lower bound of a scope's loop as a sum."""
+    """Return the lower bound of a loop as an affine sum."""
     assert scope.lower is not None
     value = w.values[scope.lower]
     return AffineIndex((), int(value.text)) if value.is_constant else w.indices[scope.lower]

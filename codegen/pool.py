@@ -135,7 +135,7 @@ def pool_object(target: Target) -> bytes:
 
 
 def emit_pool(target: Target) -> str:
-    """Return the pool's LLVM module."""
+    """Return the LLVM module with the native functions of the pool of threads."""
     family = family_of(target)
     values: dict[str, object] = {
         **_CONSTANTS,

@@ -157,7 +157,8 @@ def _copy(w: Writer, type: LLType, source: str, target: str) -> None:
 
 
 def _add(w: Writer, type: LLType, source: str, target: str) -> None:
-    """Write the addition of a vector of two buffers; the second buffer lies after the first."""
+    """Write the addition of one vector from each of two buffers, the second of which follows the
+    first in memory."""
     align = f"align {type.memory_bytes}"
     other = w.gep(source, "i8", LLValue(I64, "%bytes"))
     first, second = (

@@ -1,6 +1,8 @@
-"""The functions by which segments write events (``runtime.events``).
+"""The functions by which segments record events, the times at which operations begin
+(``runtime.events``).
 
-A phase reads once whether its context has memory for events. It calls the functions only then:
+A context is the block of addresses and settings of one share of a segment. Code reads once whether
+its context has memory for events, and calls the functions only then:
 
     %recorded = icmp ne ptr %next.event, null
     br i1 %recorded, label %holds, label %done
@@ -26,19 +28,19 @@ RECORDED = LLValue(scalar("i1"), "%recorded")
 
 
 def load_recorded() -> Iterator[str]:
-    """Yield the lines that find out whether the context has memory for events."""
+    """Yield the lines of LLVM IR that test whether the context has memory for events."""
     yield f"  %event.at = getelementptr inbounds i64, ptr %context, i64 {CONTEXT.index('event')}"
     yield "  %next.event = load ptr, ptr %event.at, align 8"
     yield f"  {RECORDED.text} = icmp ne ptr %next.event, null"
 
 
 def write(number: int) -> str:
-    """Return the call that stamps the beginning of the operation with this number."""
+    """Return a call that records that the operation with this number begins."""
     return f"call void @stamp(ptr %context, i64 {number})"
 
 
 def write_end() -> Iterator[str]:
-    """Yield the lines that stamp the end of a segment, and begin the block after them."""
+    """Yield lines that record the end of a segment, and begin the block after them."""
     yield f"  br {RECORDED.typed}, label %stamp, label %end"
     yield from ("stamp:", "  call void @stamp.end(ptr %context)", "  br label %end", "end:")
 
@@ -105,8 +107,8 @@ define dso_local void @stamp.end(ptr %context) #0 {
 
 
 def stamps(target: Target) -> str:
-    """Return the module of the functions that write events. Events are dropped once the buffer is
-    full."""
+    """Return the LLVM module of the functions that record events. Once the memory for events is
+    full, further events are dropped."""
     slots = {name: 8 * slot for slot, name in enumerate(CONTEXT)}
     text = Template(_STAMPS).substitute(
         slots,

@@ -1,9 +1,9 @@
-"""Names for linking, so that the text of a kernel does not depend on its name in a program.
+"""Names for linking, so that the LLVM text of a kernel does not depend on its name in a program.
 
     define void @"conv_relu_12"(...)    ->    define void @"tessella.function..."(...)
 
 A module is compiled with PLACEHOLDER as its name, so that equal kernels are compiled once, whatever
-program they are from. Linking replaces the placeholder by the name.
+program they are from. The linker replaces the placeholder by a symbol.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SYMBOL = re.compile(r'@(?:"([^"]*)"|([-\w.$]+))')
 
 
 def linked_names(names: Iterable[str]) -> dict[str, str]:
-    """Return the symbol under which each module is linked."""
+    """Return a symbol for each module's name, under which other modules call it."""
     return {name: f"{PLACEHOLDER[:-8]}{number:08x}" for number, name in enumerate(names, start=1)}
 
 

@@ -1,4 +1,4 @@
-"""LLVM IR whose lines know the ops that they were written for."""
+"""Lines of LLVM IR, each with the op that it was written for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class TracedLine(str):
 
 
 class TracingWriter(Writer):
-    """A writer of traced lines. A line of nested ops belongs to the innermost one."""
+    """A writer that records the op of each line: the innermost one, if ops are nested."""
 
     def run(self, ops: Iterable[Operation]) -> None:
         for op in ops:
@@ -26,7 +26,8 @@ class TracingWriter(Writer):
 
 
 def _traced(line: str, op: Operation) -> TracedLine:
-    """Return a line as one of ``op``, unless it already is one of an op inside."""
+    """Return a line with the op ``op``. A line that has an op already keeps it, as it was written
+    for an op inside ``op``."""
     if isinstance(line, TracedLine):
         return line
     traced = TracedLine(line)

@@ -1,7 +1,7 @@
-"""The functions that long loops call to find out whether they must end.
+"""The functions that long-running loops call to find out whether they must stop.
 
-The functions ask the caller now and then (``runtime.watch``), and check for failures on other
-threads.
+One asks the caller now and then whether to interrupt the run (``runtime.watch``); the other checks
+whether another thread has failed.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ on:
 
 
 def watch_text() -> str:
-    """Return the function for a module."""
+    """Return the LLVM text of the function that asks the caller whether to interrupt the run."""
     offsets = {name: 8 * i for i, name in enumerate(watch.WATCH)}
     return Template(_WATCH).substitute(
         offsets,
@@ -124,5 +124,5 @@ def watch_text() -> str:
 
 
 def find_failed_text() -> str:
-    """Return the function for a module."""
+    """Return the LLVM text of the function that checks whether any thread of the run has failed."""
     return Template(_FIND_FAILED).substitute(line=LINE, shares=8 * CONTEXT.index("shares"))

@@ -90,7 +90,8 @@ class Worker:
     """The parent's side of a worker process. One thread uses it at a time."""
 
     def __init__(self, module: str) -> None:
-        """Start the process. Raises NoWorkersError."""
+        """Start the process, which runs the Python module ``module``. Raises NoWorkersError if the
+        system refuses."""
         self.modules = 0
         """Modules sent to the worker so far."""
         self._is_ready = False
@@ -106,9 +107,11 @@ class Worker:
         return self._process.pid
 
     def ask(self, request: bytes, until: float) -> bytes:
-        """Return the reply to a request, which must arrive before ``until`` on the monotonic clock.
+        """Send a request to the process and return its reply, which must arrive before ``until`` on
+        the monotonic clock.
 
-        Raises DiedError, SilentError, and NoWorkersError if it never started.
+        Raises DiedError if the process ends, SilentError if no reply arrives in time, and
+        NoWorkersError if the process never started.
         """
         try:
             self._wait(until)
@@ -193,7 +196,8 @@ class Worker:
         return self._read(size, until)
 
     def _limit(self, until: float) -> None:
-        """Set the socket's timeout to end before ``until``. Raises TimeoutError."""
+        """Set the socket's timeout to the time that is left until ``until``. Raises TimeoutError if
+        none is left."""
         left = until - monotonic()
         if left <= 0:
             raise TimeoutError
@@ -248,17 +252,18 @@ class WorkerPool:
         return bool(self._idle)
 
     def prepare(self, count: int) -> None:
-        """Start workers up to ``count`` without waiting for them. Raises NoWorkersError."""
+        """Start workers, until there are ``count``, without waiting for them. Raises NoWorkersError
+        if the system refuses to start processes."""
         with self._lock:
             for _ in range(min(count, self.size) - len(self._idle) - len(self._busy)):
                 self._idle.append(Worker(self._module))
 
     @contextlib.contextmanager
     def worker(self, until: float) -> Generator[Worker]:
-        """Lend a worker to this thread, waiting until one is free.
+        """A context manager that lends a worker to this thread, once one is free.
 
-        Raises NoWorkersError, and SilentError if none is free before ``until`` on the monotonic
-        clock.
+        Raises NoWorkersError if no process can be started, and SilentError if no worker is free
+        before ``until`` on the monotonic clock.
         """
         if not self._free.acquire(timeout=max(0.0, until - monotonic())):
             raise SilentError("all worker processes are busy")
@@ -317,7 +322,8 @@ class WorkerPool:
 
 
 class Batch:
-    """A thread's modules for workers, in any order. The thread may cancel them at any time."""
+    """The modules that one thread has compiled by workers, in any order. The thread may cancel the
+    compilations at any time."""
 
     def __init__(self, pool: WorkerPool, machine: Machine) -> None:
         self._pool = pool
@@ -363,7 +369,7 @@ class Batch:
         raise _failure(name, deaths[-1])
 
     def refuse(self, error: NoWorkersError) -> None:
-        """Use no workers for a while."""
+        """Stop using workers for a while, as they could not be started."""
         refuse(self._pool, error)
 
     def _late(self, name: str, silent: SilentError) -> CompileTimeoutError:
@@ -446,7 +452,7 @@ class SharedPool:
             return self._pool
 
     def refuse(self, pool: WorkerPool, error: NoWorkersError) -> None:
-        """Start no workers for a while, as starting those of this pool failed."""
+        """Start no workers for a while, because those of ``pool`` could not be started."""
         _log.info("no processes of %s are started for now: %s", self._module, error)
         with self._lock:
             if self._pool is not pool:  # another thread has replaced the pool already
@@ -488,5 +494,5 @@ def pool() -> WorkerPool:
 
 
 def refuse(pool: WorkerPool, error: NoWorkersError) -> None:
-    """Start no workers for a while, as starting those of this pool failed."""
+    """Start no workers for a while, because those of ``pool`` could not be started."""
     _SHARED.refuse(pool, error)

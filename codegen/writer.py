@@ -71,7 +71,7 @@ class Writer:
             ) from None
 
     def set(self, op: Operation, value: LLValue) -> None:
-        """Set the LLVM value of the op's only result."""
+        """Record the LLVM value of the op's only result."""
         self.values[op.results[0]] = value
 
     def buffer(self, op: Operation, index: int) -> str:

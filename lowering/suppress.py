@@ -146,8 +146,8 @@ class Suppress(KeyLoops):
         return [e.op(SelectOp(e.op(CmpfOp(key, key, "ord")), following, slot))]
 
     def _rank(self, point: Point, slot: SSAValue) -> SSAValue:
-        """Return, at run time, which of two candidates is better: an integer key that is smaller
-        for the better one, and for the earlier one if their keys are equal."""
+        """Return an integer by which candidates are compared: it is smaller for the better one of
+        two, and for the earlier one if their keys are equal."""
         e, key = self.e, self.one_key(point, self._index(self.load(self.places, slot)))
         rank = comparable(e, key, self.element, descending=True).ssa
         high = e.op(arith.ShLIOp(e.op(CASTS["arith.extsi"](rank, i64)), self._number(32)))

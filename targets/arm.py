@@ -59,7 +59,8 @@ def _pages(word: int, at: int, target: int) -> int:
 
 
 def _low(shift: int) -> Patch:
-    """Return the patch for an offset within a page, in units of ``1 << shift`` bytes."""
+    """Return the function that inserts an offset within a page, in units of ``1 << shift`` bytes,
+    into an instruction."""
     return lambda word, at, target: word | (target & 0xFFF) >> shift << 10
 
 

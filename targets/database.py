@@ -98,8 +98,8 @@ class Database:
 
 
 def this_machine(target: Target) -> TimedMachine:
-    """Return the description of this machine that its times are stored under, for code for a
-    target."""
+    """Return the key under which measured times of this machine, running code for a target, are
+    stored."""
     digest = hashlib.sha256(machine.processor().encode()).hexdigest()[:16]
     return TimedMachine(f"{_model()} {digest}"[:MAX_TEXT], f"{target.name} {target.feature_string}")
 
@@ -217,7 +217,8 @@ def write(path: str | Path, database: Database) -> None:
 
 
 def update(path: str | Path, added: Database) -> None:
-    """Add times to the database in a file, which may be new. Raises OptionError.
+    """Add times to the database in a file, which may be new. Raises OptionError if the file is
+    malformed or cannot be written.
 
     Concurrent processes wait for each other: none loses what another one adds.
     """

@@ -18,7 +18,8 @@ Addresses are offsets in an image, which begins at a page boundary.
 
 
 class Level(NamedTuple):
-    """A target, and the machines that run its code."""
+    """A target of a CPU family, such as `avx2`, and the features by which machines that run its
+    code are recognised."""
 
     target: Target
     flags: frozenset[str]
@@ -39,7 +40,7 @@ class Jump(NamedTuple):
 
 @dataclass(frozen=True)
 class Family:
-    """The facts that machines of one architecture share."""
+    """The facts that all targets of one CPU architecture share."""
 
     name: str
     """The name of the family, which is the device in the names of places: `x86`."""
@@ -89,8 +90,8 @@ class Family:
 
 
 def distance(word: int, at: int, target: int) -> int:
-    """Return the 32 bits of an offset from ``at`` to ``target``: the patch of a relative
-    relocation."""
+    """Return the distance from the offset ``at`` to the offset ``target`` as 32 bits, which is what
+    a relative relocation inserts."""
     return fits(target - at, 32) & 0xFFFF_FFFF
 
 

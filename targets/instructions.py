@@ -24,7 +24,8 @@ Elements = tuple[str, str]
 
 
 class Form(NamedTuple):
-    """An instruction for vectors of one length."""
+    """The LLVM intrinsic and the feature by which an instruction is available for vectors of one
+    length."""
 
     callee: str
     """The name of LLVM's intrinsic."""
@@ -236,9 +237,10 @@ INSTRUCTIONS = {row.name: row for row in _ROWS}
 
 
 def pairs_of(elements: Sequence[str], accumulated: str, target: Target) -> list[Elements]:
-    """Return the pairs of these elements that a target multiplies fastest, in operand order.
+    """Return the pairs of element types that a target multiplies fastest, among all pairs of
+    ``elements``, in operand order.
 
-    Without a matching instruction, return all pairs.
+    If no instruction multiplies any of these pairs, all are returned.
     """
     pairs = [(a, b) for a in elements for b in elements]
     speeds = [

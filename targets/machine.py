@@ -59,7 +59,8 @@ def resolve(name: str) -> Target:
 
 
 def sources() -> dict[str, str]:
-    """Return the source of each field of `native()`: `table`, `system` or `measured`."""
+    """Return where the value of each field of `native()` comes from: `table`, `system` or
+    `measured`."""
     table = get(native().name)
     origins = {"system": _system_facts(table), "measured": _figures(table.name)}
     known = {field: origin for origin, facts in origins.items() for field in facts}

@@ -159,7 +159,8 @@ class Target:
         return next(found, self.memory_bandwidth)
 
     def is_far(self, size: int) -> bool:
-        """Return whether data of this size has left the second cache level before it is reused."""
+        """Return whether data of this size does not stay in the second-level cache until it is used
+        again."""
         return 2 * size > self.l2
 
     @property

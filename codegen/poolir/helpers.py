@@ -1,4 +1,5 @@
-"""Helpers: starting, recruiting, serving and leaving."""
+"""LLVM IR of the pool for its helpers, the threads that run parts of programs: how they are
+started, recruited by a run, and leave it again."""
 
 from __future__ import annotations
 

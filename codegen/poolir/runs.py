@@ -1,4 +1,5 @@
-"""Runs: queueing, number of shares, beginning and end."""
+"""LLVM IR of the pool for runs of programs: how they queue, how many shares their work is divided
+into, and how they begin and end."""
 
 from __future__ import annotations
 

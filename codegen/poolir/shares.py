@@ -1,4 +1,5 @@
-"""Phases: offering, taking, computing and awaiting shares."""
+"""LLVM IR of the pool for phases, which are divided into shares: how a phase's caller offers them,
+threads take and compute them, and the caller waits for all of them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,2 @@
-"""Kernels of devices as trees of statements, and the printers of these trees."""
+"""Kernels for devices such as GPUs, as trees of statements, and the printers that write these trees
+in the devices' languages."""

@@ -80,13 +80,14 @@ _OPPOSITE = {
 
 @dataclass(frozen=True)
 class CPrinter(Printer):
-    """Writes trees with the words of a dialect."""
+    """A printer that writes trees in a dialect of C, with the keywords and functions of that
+    dialect."""
 
     words: Words
     facts: DeviceFacts | None = None
 
     def text(self, kernel: Kernel) -> str:
-        """Return a kernel, after the functions that it calls."""
+        """Return the text of a kernel, after the functions that it calls."""
         return self.words.prelude + "\n".join([*self._kernel(kernel), ""])
 
     def program(self, texts: Sequence[str], notes: Sequence[str]) -> str:
@@ -181,16 +182,17 @@ class CPrinter(Printer):
     # ** expressions **
 
     def expression(self, value: Expression) -> str:
-        """Return an expression."""
+        """Return the text of an expression."""
         return self._within(value, _CHOICE)
 
     def _within(self, value: Expression, least: int) -> str:
-        """Return an expression as the operand of an operator that binds less than ``least``."""
+        """Return the text of an expression as an operand, in parentheses if its operator binds less
+        than ``least``."""
         text, strength = self._text(value)
         return text if strength >= least else f"({text})"
 
     def _text(self, value: Expression) -> tuple[str, int]:
-        """Return an expression, and how strongly its operator binds."""
+        """Return the text of an expression, and how strongly its operator binds."""
         match value:
             case Number():
                 return self._number(value), _ATOM if value.value >= 0 else _UNARY
@@ -204,7 +206,8 @@ class CPrinter(Printer):
                 return self._apply(value)
 
     def _half(self, load: Load, form: str, value: str = "") -> str:
-        """Return the load or the store of an `f16` in global or local memory."""
+        """Return the text of a load of an `f16` in global or local memory, or of the store of
+        ``value``."""
         at, memory = self.expression(load.at), load.memory
         space = self.words.spaces[memory.space]
         return form.format(at=at, space=space, name=memory.name, value=value)

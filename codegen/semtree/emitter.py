@@ -43,7 +43,8 @@ class TreeEmitter(Emitter):
         return self.printer
 
     def why_not(self, group: Group) -> str | None:
-        """Return why a group has no code, as a sentence; None if it has."""
+        """Return why no kernel can be written for a group of statements, as a sentence; None if one
+        can."""
         parts: list[ContractOp] = []
         for op in group:
             if not isinstance(op, ContractOp):
@@ -52,7 +53,7 @@ class TreeEmitter(Emitter):
         return next((reason for op in parts for reason in _reasons(op)), _misfit(parts))
 
     def emit(self, kernel: KernelOp, facts: DeviceFacts) -> Source:
-        """Return the text of a kernel of one group."""
+        """Return the source text of a kernel that consists of one group of statements."""
         return self.source(kernel_tree(kernel, self.printer.facts or facts))
 
     def source(self, tree: Kernel) -> Source:
@@ -87,7 +88,7 @@ def _wrong_tensor(value: SSAValue) -> str | None:
 
 
 def _wrong_source(value: SSAValue) -> str | None:
-    """Return why elements of a tensor cannot be read at computed coordinates, if so."""
+    """Return why elements of a tensor cannot be read at computed coordinates; None if they can."""
     shape, layout = shape_of(value), layout_of(value)
     if layout == ANY_LAYOUT or layout.splits(len(shape)):
         return "a tensor that is read at computed coordinates has no strides"
@@ -95,7 +96,8 @@ def _wrong_source(value: SSAValue) -> str | None:
 
 
 def _misfit(parts: Sequence[ContractOp]) -> str | None:
-    """Return why the parts that statements write are not the result as a whole, if so."""
+    """Return why statements that each write a part of one result cannot be one kernel; None if they
+    can. They must write each element once."""
     if len(parts) > 1 and not all(op.is_map for op in parts):
         return "no code for sums that are a part of their result"
     boxes = [_box(op) for op in parts]
@@ -108,8 +110,8 @@ def _misfit(parts: Sequence[ContractOp]) -> str | None:
 
 
 def _box(op: ContractOp) -> Box | None:
-    """Return the part of the result that a statement writes: the first element and the end along
-    each dimension; None if it is no such part."""
+    """Return the box of the result that a statement writes, as its first element and its end along
+    each dimension; None if the statement does not write a box."""
     names = [name for form in op.out_access for name, _ in form.terms]
     if len({*names}) < len(names) or any(len(form.terms) > 1 for form in op.out_access):
         return None
@@ -126,7 +128,7 @@ def _box(op: ContractOp) -> Box | None:
 
 
 def _overlap(a: Box, b: Box) -> bool:
-    """Return whether two parts may have common elements for some values of symbols."""
+    """Return whether two boxes may have common elements for some values of symbols."""
     return not any(
         always(end <= first_b) or always(end_b <= first)
         for (first, end), (first_b, end_b) in zip(a, b, strict=True)

@@ -45,7 +45,7 @@ Choose = Callable[[ContractOp, DeviceFacts], TileStats]
 
 
 def searched(op: ContractOp, facts: DeviceFacts) -> TileStats:
-    """Return the tile that the search chooses."""
+    """Return the tile with the best score in PlaidML's search, with its statistics."""
     found = search_tile(op, facts)
     return found.stats(found.chosen)
 
@@ -81,7 +81,8 @@ def kernel_tree(kernel: KernelOp, facts: DeviceFacts, choose: Choose = searched)
 
 
 def _tensors(kernel: KernelOp) -> tuple[Memory, ...]:
-    """Return the tensors of a kernel, and the word if the kernel checks coordinates."""
+    """Return the arrays that are a kernel's arguments: its tensors and, if it checks coordinates,
+    the word to which it reports a failure."""
     values = [*kernel.body.block.args, *kernel.returned.values]
     found = [Memory(f"p{i}", element_of(v.type).name, "global") for i, v in enumerate(values)]
     checks = any(isinstance(op, ExtractOp) for op in kernel.walk())
@@ -89,8 +90,8 @@ def _tensors(kernel: KernelOp) -> tuple[Memory, ...]:
 
 
 def _part(made: StatementTree, groups: Size, items: int) -> Iterator[Statement]:
-    """Yield a statement for the next work-groups of a launch, and the first of their
-    work-items."""
+    """Yield code by which the next ``groups`` work-groups of a launch run a statement, which takes
+    ``items`` of their work-items."""
     own = guarded([compare("slt", ITEM, items)], [*made.statements()])
     yield Branch(compare("slt", GROUP, groups), (*own, Return()))
     yield Assign(GROUP, difference(GROUP, number(groups)))

@@ -43,7 +43,7 @@ in PlaidML's settings."""
 
 @dataclass(frozen=True)
 class Tiled:
-    """An index of a statement, with its tile size and its work-items."""
+    """An index of a statement, with the size of its tiles and the number of work-items along it."""
 
     name: str
     symbol: str
@@ -79,17 +79,17 @@ class Tiled:
 
     @property
     def place(self) -> Name:
-        """The first value of the index that the work-item computes."""
+        """The first of the values of the index that this work-item computes."""
         return Name(f"{self.symbol}_i")
 
     @property
     def counter(self) -> Name:
-        """The index of the loop over the values that the work-item computes."""
+        """The variable of the loop over the values of the index that this work-item computes."""
         return Name(f"{self.symbol}_t")
 
     @property
     def turn(self) -> Expression:
-        """The number of the value among those that the work-item computes."""
+        """The number, from 0, of the current value among those that this work-item computes."""
         return self.counter if self.turns > 1 else Number(0)
 
     @property

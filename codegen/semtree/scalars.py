@@ -90,7 +90,8 @@ _UNSIGNED = {"arith.extui", "arith.uitofp"}
 
 
 def type_of(type: Attribute) -> str | None:
-    """Return the type of a value in a body; None if trees have no type for it."""
+    """Return the name of a type of values in bodies as trees write it, such as `f32`; None if trees
+    have no such type."""
     if isinstance(type, IndexType):
         return tree.INDEX
     element = find_element(type)
@@ -98,7 +99,8 @@ def type_of(type: Attribute) -> str | None:
 
 
 def scalar_type(type: Attribute) -> str:
-    """Return the type of a value in a body that has code."""
+    """Return the name of a type of values in bodies as trees write it. Trees must have such a
+    type."""
     found = type_of(type)
     assert found is not None
     return found
@@ -118,7 +120,7 @@ def why_not_scalar(op: Operation) -> str | None:
 
 
 def _name(op: Operation) -> str:
-    """Return the name of an op in trees."""
+    """Return the name of an op as trees write it; that of a comparison ends in its predicate."""
     if op.name not in _PREDICATES:
         return op.name
     predicate = op.properties["predicate"]
@@ -179,7 +181,7 @@ def _expression(
 
 
 def constant_of(value: Attribute, type: str) -> Expression:
-    """Return the constant of an attribute with a number."""
+    """Return a number in an attribute as a constant of a tree."""
     assert isinstance(value, FloatAttr | IntegerAttr)
     data = value.value.data
     return constant(int(data) & 1 if type == "bool" else data, type)

@@ -10,8 +10,8 @@ from tessella.support.sizes import Expr, Size, Symbol
 
 
 class SizeArguments:
-    """The table of a kernel's size arguments. Calling it with a size returns the size as it stands
-    in the text: a number, or the name of an argument."""
+    """The table of a kernel's size arguments. Calling it with a size returns a number as it is, and
+    an expression of symbols as the argument that holds its value."""
 
     def __init__(self) -> None:
         self._names: dict[Expr, Symbol] = {}

@@ -67,7 +67,7 @@ _WIDTH = {"i64": 64}
 
 
 class StatementTree:
-    """The tree of a statement."""
+    """Builds the tree of a statement: the code that one work-group runs."""
 
     def __init__(
         self,
@@ -120,8 +120,8 @@ class StatementTree:
     # ** places **
 
     def _places(self) -> Iterator[Statement]:
-        """Yield the first and the last value of each free index in the group's tile, and the
-        work-item's place in the tile."""
+        """Yield declarations of the first and the last value of each free index in the work-group's
+        tile, and of the first value that the work-item computes."""
         yield Declare(_REST, ITEM, changes=True)
         for each in self.plan.free:
             yield Declare(each.first, times(remainder(GROUP, each.tiles), each.tile))
@@ -144,7 +144,8 @@ class StatementTree:
 
     @property
     def _number(self) -> Expression:
-        """The number of the output that the loops of ``_outputs`` have reached."""
+        """The number of the current output among those of the work-item, in the loops of
+        ``_outputs``."""
         found = number(0)
         for each in self.plan.free:
             found = add(times(found, each.turns), each.turn)
@@ -171,7 +172,8 @@ class StatementTree:
 
     @property
     def _counts(self) -> bool:
-        """True if outputs without points get a default value, so that the kernel counts points."""
+        """True if outputs that no valid point contributes to have a default value: the kernel then
+        counts the points of each output."""
         return self.op.default is not None and not self.op.is_map
 
     def _steps(self) -> tree.Block:
@@ -203,7 +205,7 @@ class StatementTree:
         return self.plan.flat.constraints
 
     def _always(self, constraint: Constraint) -> Expression:
-        """Return the condition that a constraint holds at all points of a tile."""
+        """Return the condition under which all points of a tile satisfy a constraint."""
         bounds: list[Expression] = []
         for greatest in (False, True):
             terms = [
@@ -237,7 +239,8 @@ class StatementTree:
         return block
 
     def _digits(self) -> Iterator[Statement]:
-        """Yield the values of the reduced indices at the point with the number ``_POINT``."""
+        """Yield declarations of the values that the reduced indices have at the point number
+        ``_POINT``."""
         yield Declare(_LEFT, _POINT, changes=True)
         for r in self.plan.reduced:
             yield Declare(r.value, add(r.first, remainder(_LEFT, r.count)))
@@ -306,8 +309,8 @@ class StatementTree:
         return self._tiles[number][add(*terms)]
 
     def _distance(self, name: str, access: FlatAccess) -> Expression:
-        """Return the distance of an index from its value at the lowest address that the access
-        reads in the tile."""
+        """Return how many values an index is away from its value at the lowest address that the
+        access reads in the tile."""
         each = self._tiled[name]
         if known(access.stride(name)) > 0:
             return difference(each.value, each.first)
@@ -355,7 +358,8 @@ class StatementTree:
     # ** the end **
 
     def _rollup(self) -> Iterator[Statement]:
-        """Yield the tree reduction that combines the partial sums of the lanes."""
+        """Yield the statements by which the work-items that share an output add up their sums, as a
+        tree."""
         lanes, outputs = self.plan.lanes, self.plan.items // self.plan.lanes
         i, own = Name("i"), self._shared[ITEM]
         other = self._shared[add(ITEM, times(_NEAR, outputs))]
@@ -402,7 +406,8 @@ class StatementTree:
         return constant(0, self._type) if default is None else constant_of(default, self._type)
 
     def _mapped(self, block: list[Statement]) -> Expression:
-        """Add the statements that compute the value of an elementwise statement. Returns it."""
+        """Append to ``block`` the statements that compute an elementwise result at a point. Returns
+        the result."""
         body = self.op.combine.block
         elements = [*self._elements()]
         made, values = self._body(body, [each.name for each in elements])

@@ -40,7 +40,7 @@ BOTH = "device.and"
 
 @dataclass(frozen=True)
 class Memory:
-    """An array of elements."""
+    """An array of elements: a tensor, or memory of a work-group or of a work-item."""
 
     name: str
     element: str
@@ -56,7 +56,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Number:
-    """A constant."""
+    """An expression: a constant."""
 
     value: float
     type: str = "i32"
@@ -64,7 +64,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Name:
-    """The value of a variable."""
+    """An expression: the value of a variable."""
 
     name: str
     type: str = "i32"
@@ -72,7 +72,7 @@ class Name:
 
 @dataclass(frozen=True)
 class Load:
-    """An element of an array."""
+    """An expression: the value of an element of an array."""
 
     memory: Memory
     at: Expression
@@ -85,7 +85,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Apply:
-    """An op on operands."""
+    """An expression: an op applied to operands."""
 
     op: str
     operands: tuple[Expression, ...]
@@ -98,7 +98,7 @@ Int: TypeAlias = Expression | Size
 
 @dataclass(frozen=True)
 class Declare:
-    """A new variable, which is visible to the end of the block."""
+    """A statement that declares a variable, which is visible to the end of the block."""
 
     name: Name
     value: Expression
@@ -108,14 +108,14 @@ class Declare:
 
 @dataclass(frozen=True)
 class Reserve:
-    """A new private array."""
+    """A statement that declares an array in the work-item's private memory."""
 
     memory: Memory
 
 
 @dataclass(frozen=True)
 class Assign:
-    """A new value of a variable."""
+    """A statement that gives a variable a new value."""
 
     name: Name
     value: Expression
@@ -123,7 +123,7 @@ class Assign:
 
 @dataclass(frozen=True)
 class Store:
-    """A new value of an element of an array."""
+    """A statement that gives an element of an array a new value."""
 
     at: Load
     value: Expression
@@ -163,7 +163,8 @@ class Guard:
 
 @dataclass(frozen=True)
 class Branch:
-    """One of two blocks, according to a condition that is the same for the whole work-group."""
+    """A statement that runs one of two blocks, by a condition that is the same for the whole
+    work-group."""
 
     condition: Expression
     body: Block
@@ -172,7 +173,7 @@ class Branch:
 
 @dataclass(frozen=True)
 class Section:
-    """A block with a title."""
+    """A block with a title, which is printed as a comment."""
 
     title: str
     body: Block
@@ -185,7 +186,7 @@ class Barrier:
 
 @dataclass(frozen=True)
 class Return:
-    """The end of the work-item."""
+    """A statement that ends the work-item."""
 
 
 Nested: TypeAlias = Loop | Guard | Branch | Section
@@ -295,7 +296,7 @@ def _integer(op: str, a: Expression, b: Expression) -> Expression:
 
 
 def divided(name: Name, by: Int) -> Block:
-    """Return the division of a variable by a value."""
+    """Return the statement that divides a variable by a value, in place."""
     return () if by == 1 else (Assign(name, quotient(name, by)),)
 
 

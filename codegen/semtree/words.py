@@ -1,7 +1,4 @@
-"""The words of the dialects of C in which kernels are written.
-
-``c.py`` writes trees with these words.
-"""
+"""The keywords and functions in which the dialects of C differ. ``c.py`` writes trees with them."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from tessella.codegen.semtree import tree
 
 @dataclass(frozen=True)
 class Words:
-    """The words of a dialect of C."""
+    """The keywords and functions of one dialect of C."""
 
     kernel: str
     """The qualifiers and the result of a kernel; `{items}` is the size of its work-groups, the only

@@ -15,7 +15,8 @@ _INT_OPS = {"+": "add", "-": "sub", "*": "mul"}
 
 @dataclass(frozen=True, eq=False)
 class Lanes:
-    """A value of floats, integers or masks; every operator writes one instruction."""
+    """An LLVM value of floats, integers or masks. Each Python operator on it writes one
+    instruction."""
 
     w: Writer
     value: LLValue
@@ -127,7 +128,8 @@ def fma(a: Lanes, b: Lanes | float, c: Lanes | float) -> Lanes:
 
 
 def where(condition: Lanes, a: Lanes | float, b: Lanes | float) -> Lanes:
-    """Return ``a`` where the condition is true, else ``b``; one of them must not be a number."""
+    """Return ``a`` in lanes where the condition is true, else ``b``. At least one of the two must
+    be ``Lanes``, which gives a Python number its type."""
     like = a if isinstance(a, Lanes) else b
     assert isinstance(like, Lanes)
     first = a if isinstance(a, Lanes) else like.like(a)
