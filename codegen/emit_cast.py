@@ -79,7 +79,7 @@ def _clamped(w: Writer, value: LLValue, to: LLType, *, signed: bool) -> LLValue:
 
 def _long(w: Writer, value: LLValue, to: LLType, *, signed: bool) -> LLValue:
     """Convert floats to i64 on targets without a vector instruction for that: as i32 if all lanes
-    fit, otherwise one by one."""
+    fit, otherwise by the slower ``_clamped``."""
     low = -(2.0**31) if signed else -1.0
     fits = [
         w.compare(f"fcmp {kind}", value, constant(value.type, bound))

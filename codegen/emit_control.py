@@ -190,8 +190,8 @@ def _context(w: Writer, op: Operation) -> None:
 
 
 def _check(w: Writer, op: Operation) -> None:
-    """Write a check. If it fails, it sets the status of the run, but only if the status is 0: the
-    first failure of any thread is kept."""
+    """Write a check. If it fails, its code becomes the status in the thread's context, unless an
+    earlier failure has set the status."""
     code = op.properties["code"]
     assert isinstance(code, IntegerAttr)
     failed, done = w.label("failed"), w.label("done")

@@ -20,7 +20,7 @@ from tessella.support.decisions import decided_zero
 from tessella.support.sizes import expression
 
 Shares = tuple[LLValue, LLValue]
-"""The number of a share, and the number of shares."""
+"""The number of a thread's share of a phase, and the number of shares."""
 
 
 def scan(w: Writer, op: rt.ScanOp, shares: Shares | None) -> None:

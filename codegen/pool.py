@@ -65,10 +65,11 @@ get the caller's.
 """
 
 TURN = 100_000_000
-"""Nanoseconds after which a run starts out of order if none has ended meanwhile."""
+"""The nanoseconds without an end of a run after which a waiting run starts out of order."""
 
 PAUSES = 8_000_000, 1_000_000_000
-"""The least and the longest time for which runs are narrowed, in nanoseconds."""
+"""The shortest and the longest time, in nanoseconds, for which runs have fewer shares after helpers
+lost their cores."""
 
 BACKOFF = 200_000
 """Nanoseconds for which a run has fewer shares after a helper shared its caller's core while no

@@ -1,7 +1,7 @@
 """The functions that long-running loops call to find out whether they must stop.
 
-One asks the caller now and then whether to interrupt the run (``runtime.watch``); the other checks
-whether another thread has failed.
+One asks the caller now and then whether to interrupt the run (``runtime.watch``); the other takes
+over the failures of other threads.
 """
 
 from __future__ import annotations
@@ -124,5 +124,6 @@ def watch_text() -> str:
 
 
 def find_failed_text() -> str:
-    """Return the LLVM text of the function that checks whether any thread of the run has failed."""
+    """Return the LLVM text of the function that copies the failure of another thread of the run, if
+    there is one, to the status of the caller's thread."""
     return Template(_FIND_FAILED).substitute(line=LINE, shares=8 * CONTEXT.index("shares"))

@@ -26,9 +26,9 @@ class StepPosition:
     statements share."""
 
     starts: tuple[Pos, ...]
-    """The first elements of the operands and the result, as offsets."""
+    """The offsets at which the operands and the result begin in the current iteration."""
     bases: Mapping[str, Pos] = field(default_factory=dict[str, Pos])
-    """The first value of each shared index in the iteration."""
+    """The first value of each shared index in the current iteration."""
     stops: Mapping[str, SSAValue] = field(default_factory=dict[str, SSAValue])
     """The ends of indices that do not run over their whole ranges (`dialects/tile/reach.py`)."""
     share: tuple[SSAValue, SSAValue] | None = None
@@ -70,9 +70,9 @@ class Point:
     left: int = 0
     """Valid values of the last group of a dot product; 0 if all are valid."""
     part: Size = 0
-    """Values that the current partial sum adds; 0 outside partial sums."""
+    """The number of values that the current partial sum adds; 0 outside partial sums."""
     placed: bool = False
-    """True if the result's offset includes the coordinates of an indexed write."""
+    """True if the result's offset already includes the computed coordinates of an indexed write."""
     blocks: Mapping[str, Extent] = field(default_factory=dict[str, Extent])
     """The current block of each index that runs in blocks."""
     stops: Mapping[str, SSAValue] = field(default_factory=dict[str, SSAValue])

@@ -37,7 +37,7 @@ STREAM = 4096
 The processor's own prefetcher stops at the end of a page.
 """
 LINE = 64
-"""Bytes of a stream that one prefetch covers."""
+"""The number of bytes that one prefetch covers."""
 UNROLLED = 4
 """The unroll factor of a loop of prefetches: the loop itself costs more than a prefetch."""
 

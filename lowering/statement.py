@@ -49,11 +49,8 @@ from tessella.support.decisions import at_most, known
 from tessella.support.sizes import Expr, Size, ceil_div, expression, product, round_up, symbols_of
 
 FEW = 0.75
-"""The fraction of rows in interior tiles from which the loops of boundary tiles are not unrolled by
-the schedule's factor.
-
-It bounds the amount of code.
-"""
+"""If fewer than this fraction of the rows are in interior tiles, the loops of boundary tiles are
+unrolled by the schedule's factor, too. This bounds the amount of code."""
 
 HELD = 24
 """The maximum number of vectors in a loop over tiles that LLVM may unroll.

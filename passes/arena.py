@@ -28,7 +28,7 @@ class Lifetime:
     """The position of the first barrier after the last use; in a segment that runs in a loop, it
     may be in the next iteration."""
     part: Part
-    """The bytes that each thread touches."""
+    """How threads divide the bytes that they touch."""
 
     @property
     def is_alone(self) -> bool:

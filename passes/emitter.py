@@ -81,8 +81,8 @@ def obstacle_of(group: Group) -> str | None:
 
 
 def emitter_of(name: str, language: str = "") -> Emitter:
-    """Return the emitter of the device ``name`` for a language; by default, for that of the device.
-    Raises OptionError if it has no emitter for the language."""
+    """Return the emitter that writes kernels for the device ``name`` in a language; by default, in
+    the device's own. Raises OptionError if there is none for the language."""
     found = _emitter(device(name).emitter)
     other = found.in_language(language) if language else found
     if other is None:

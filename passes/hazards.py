@@ -20,10 +20,10 @@ class Use(NamedTuple):
 
     buffer: SSAValue
     part: Part
-    """The elements that each thread touches."""
+    """How threads divide the elements that they touch."""
     written: bool
     box: Box | None = None
-    """The region that all threads touch; None if it is unknown."""
+    """The region of the tensor that all threads together touch; None if it is unknown."""
 
     def is_apart(self, other: Use) -> bool:
         """Return whether two uses of the buffer are known to touch disjoint regions."""

@@ -242,7 +242,8 @@ def _is_scalar(*values: SSAValue) -> bool:
 
 
 def _transposed(w: OpWriter, op: TransposeOp, value: SSAValue) -> SSAValue:
-    """Return a parameter that broadcasts to a transpose's operand as it does to its result."""
+    """Return a scale or zero point of a transpose's result, reordered so that it broadcasts to the
+    transpose's operand in the same way."""
     shape, perm = shape_of(value), op.settings["perm"]
     if not shape:
         return value

@@ -46,7 +46,7 @@ from tessella.passes.kinds import ProgramPass
 from tessella.support.errors import InternalError, InvalidModelError
 
 PROGRAM = "program"
-"""The name of the runner of ops that are steps of the program."""
+"""The result of ``_runner`` for ops that the program itself runs, between segments."""
 
 
 @dataclass(frozen=True)

@@ -54,11 +54,12 @@ from tessella.targets.instructions import of_product
 
 PATTERN = "packed-products"
 WORD = "i32"
-"""The element of words whose integers multiply floats."""
+"""The element type of words whose integers are multiplied by floats."""
 LENGTHS = (256, 128, 64, 32)
 """The lengths into which a single block is divided: its sums are then partial sums."""
 USUAL = ("i16", 2)
-"""The element and the group of words of a target without a matching instruction."""
+"""The element type of words, and the number of words in a group, for targets without an instruction
+that multiplies integers."""
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,7 @@ def _cycles(runs: Mapping[str, int], work: Mapping[str, float]) -> float:
 
 
 class _Models:
-    """The models of statements, each created once."""
+    """The cost models of statements. Each is created once."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -129,7 +129,7 @@ class _Models:
 
 @dataclass(frozen=True)
 class _Division:
-    """The division of a kernel's loops between threads."""
+    """Which loops of a kernel are divided between threads."""
 
     kernel: KernelOp
     nest: Nest | None
@@ -140,7 +140,7 @@ class _Division:
 
     @property
     def divides(self) -> bool:
-        """True if anything in the kernel is divided."""
+        """True if any loop of the kernel is divided between threads."""
         return self.nest is not None or bool(self.loops) or bool(self.selections)
 
     def apply(self) -> None:

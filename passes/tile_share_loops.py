@@ -8,8 +8,8 @@
       %m = tile.contract > [i: 4096 | j: 1024] (%x[i, j]) -> [i] at [i] in a step of i: 2 ..
       %e = tile.contract = [i: 4096, j: 1024] (%x[i, j], %m[i]) -> [i, j] at [i] ..
 
-A tensor that only statements of the same step read is stored per step, and has the size of one
-step.
+A tensor that only statements of the same iteration read has storage for the elements of one
+iteration (`in a step`), which later iterations overwrite.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from tessella.targets import Target
 
 @dataclass(frozen=True)
 class TileShareLoopsPass(KernelPass):
-    """Choose the loops that the statements of a kernel share, and their steps, for a target.
+    """Choose the loops that the statements of a kernel share, and the number of index values in an
+    iteration, for a target.
 
     A kernel with a scheduled statement is left unchanged. If a kernel has a nest, the pass only
     chooses where results are stored, unless a statement has a storage. It then checks that the

@@ -33,7 +33,7 @@ from tessella.passes.tile.parts import joined
 from tessella.runtime.scan import Loop
 
 Parts = Mapping[str, Sequence[Part]]
-"""The part of each buffer that a thread touches, by the name of the kernel or segment."""
+"""For each kernel or segment, by name, how threads divide the elements of its buffers."""
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,6 @@ class DeviceFacts:
         return self.latency + size / self.link
 
     def kernel_seconds(self, operations: float, size: float) -> float:
-        """Return the seconds that a kernel takes if it reads and writes ``size`` bytes, at the full
-        rates."""
+        """Return the seconds that a kernel takes if it computes ``operations`` and moves ``size``
+        bytes at the device's rates."""
         return self.launch + max(operations / self.flops, size / self.bandwidth)

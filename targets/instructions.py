@@ -20,7 +20,7 @@ from typing import NamedTuple
 from tessella.targets.target import Target
 
 Elements = tuple[str, str]
-"""The elements of the first and of the second operand of a product."""
+"""The element types of the first and of the second operand of a product."""
 
 
 class Form(NamedTuple):

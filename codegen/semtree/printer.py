@@ -10,7 +10,8 @@ from tessella.targets.device_facts import DeviceFacts
 
 
 class Printer(Language, ABC):
-    """A language with a printer of trees."""
+    """A printer that writes kernel trees in one language, and combines their texts into
+    programs."""
 
     facts: DeviceFacts | None = None
     """The facts of the device that kernels in the language are for; None if the language is one of

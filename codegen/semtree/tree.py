@@ -173,7 +173,7 @@ class Branch:
 
 @dataclass(frozen=True)
 class Section:
-    """A block with a title, which is printed as a comment."""
+    """A block with a title, for readers of the kernel."""
 
     title: str
     body: Block
@@ -296,7 +296,7 @@ def _integer(op: str, a: Expression, b: Expression) -> Expression:
 
 
 def divided(name: Name, by: Int) -> Block:
-    """Return the statement that divides a variable by a value, in place."""
+    """Return a block that divides a variable by a value, in place; empty if the value is 1."""
     return () if by == 1 else (Assign(name, quotient(name, by)),)
 
 

@@ -56,7 +56,8 @@ from tessella.support.elements import ELEMENTS, FLOATS, widens
 
 HOST = "host"
 AT_DEVICE = ("exact", "layout", "fields")
-"""The steps whose kernels run at the device and precision of a requested place."""
+"""The steps of the search for candidates whose kernels run at the device and precision of a
+requested place."""
 NO_KERNEL = 5
 """The distance from the requested places of an op without a kernel."""
 
@@ -86,7 +87,8 @@ class Candidate:
     site: Site
     place: PlaceAttr
     wants: tuple[PlaceAttr, ...]
-    """The places that the kernel wants for each operand, then for each result."""
+    """The places (device, element type, layout) that the kernel requires for each operand, then for
+    each result."""
     step: str
     rank: int = 0
     """The index of the first requested place that the kernel serves."""

@@ -45,7 +45,8 @@ def default_places(arch: str) -> tuple[str, ...]:
 KERNELS_KNOB = "TESSELLA_KERNELS"
 """The environment variable with the default of the option ``kernels``."""
 _PLACE = r"[^=]+?(?:/\w+=\w+)*"
-"""A place: its parts, and its fields."""
+"""The syntax of a place: its parts, divided by `/`, and its device-defined fields, as
+`name=value`."""
 _PIN = re.compile(rf"(?P<name>.+?)=(?P<pin>(?:{_PLACE},)?kernel=[^=]+|{_PLACE})", re.DOTALL)
 
 

@@ -32,7 +32,8 @@ from tessella.targets import Target
 from tessella.targets.database import Times, Timing
 
 LONGER = (1, 2, 4, 8, 16)
-"""The multiples of a lower bound at which the prices of a candidate are compared."""
+"""The multiples of a lower bound for which the caller's function is asked for prices, to check that
+they do not decrease."""
 
 
 @dataclass(frozen=True)

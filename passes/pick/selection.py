@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 Form = Any
-"""A form in which a value is produced and read; hashable."""
+"""A form in which a value can be produced and read, such as a layout; any hashable object."""
 Table = npt.NDArray[np.float64]
 Scope = tuple[int, ...]
 

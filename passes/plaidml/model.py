@@ -182,8 +182,9 @@ class TileStats:
 
     @property
     def threads_used(self) -> int:
-        """The number of threads that have work in the loop or at the output (``tu`` in the log).
-        If threads run in turn, those count that have enough outputs."""
+        """The number of threads that have work in the loop or at the output (``tu`` in the log). If
+        one core runs the threads in turn, only threads with enough outputs to hide the latency of
+        sums count."""
         if not self.settings.in_turn:
             return max(self.operations, prod(self._out_plan.threads))
         outputs = prod(self.tile[i] for i in self.table.free)

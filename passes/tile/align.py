@@ -29,7 +29,8 @@ from tessella.support.sizes import estimated, expression
 from tessella.targets import Target
 
 Edge = tuple[str, Part, str, Part]
-"""A kernel that writes a buffer and one that reads it, each with the part that a thread touches."""
+"""A kernel that writes a buffer and a kernel that reads it, each followed by how threads divide the
+buffer in it."""
 
 
 def align(

@@ -46,15 +46,16 @@ from tessella.support.sizes import USUAL, Size, bounds_of, estimated
 from tessella.targets import Target
 
 LEAST_ROWS = 8
-"""The least rows of a step with products: with fewer, each panel vector is loaded for too few
-sums."""
+"""The least number of rows that an iteration with matrix products runs: with fewer, each panel
+vector is loaded for too few sums."""
 LEAST_SUMMED = 16
 """The least number of summands of a statement that counts as a matrix product."""
 FAR_ROWS = 16
-"""The least rows of a step with products, if their other operand does not fit into the second-level
-cache."""
+"""The least number of rows that an iteration with matrix products runs, if the products' other
+operand does not fit into the second-level cache."""
 SHARES = {"L1": 0.3, "L2": 0.5}
-"""The fraction of a cache that a step's part of the tensors may fill, beside data read ahead."""
+"""The fraction of a cache that the data of one iteration may fill, beside data that is read
+ahead."""
 
 WRITTEN = 3
 """The number of times that data which is written to memory and read again crosses the memory
@@ -82,8 +83,8 @@ class _Class:
     extent: Size
     names: Mapping[ContractOp, str]
     windows: Mapping[ContractOp, Window] = field(default_factory=dict["ContractOp", "Window"])
-    """The windows of values that statements run in a step of one value, if their readers access
-    neighbours."""
+    """The windows of index values that statements run in an iteration of one value of the loop,
+    because their readers access neighbours."""
 
     def values(self, op: ContractOp, step: int) -> int:
         """Return the number of index values that a statement runs in an iteration of ``step``
@@ -98,10 +99,10 @@ def share_loops(kernel: KernelOp, target: Target) -> None:
     """Make the statements of a kernel share loops.
 
     They share all common loops if the tensors that they pass on do not fit into the nearest cache,
-    and all tensors together do not fit into the cache for a step. Otherwise they share a loop that
-    some of them sum over, if that saves much. A long sum becomes a sum of blocks, whose loop the
-    statements can share. An iteration prefetches the inputs of a later one if they come from
-    memory.
+    and all tensors together do not fit into the cache that an iteration should fit into. Otherwise
+    they share a loop that some of them sum over, if that saves much. A long sum becomes a sum of
+    blocks, whose loop the statements can share. An iteration prefetches the inputs of a later one
+    if they come from memory.
 
     The statements of a kernel with a selection share no loops. An indexed write touches all of its
     result, so no iteration could be limited to a part of it.
@@ -247,8 +248,8 @@ def _room(ops: Sequence[ContractOp], target: Target, *, far: bool = False) -> tu
 
 
 def reason(kernel: KernelOp, target: Target) -> str:
-    """Return a text that explains why the statements of a kernel share loops, and why steps have
-    their size."""
+    """Return a text that explains why the statements of a kernel share loops, and why an iteration
+    runs so many index values."""
     ops = [op for op in kernel.statements if depth(op)]
     parts = _parts(ops)
     shared = sum(size for size, moves in parts if not moves)

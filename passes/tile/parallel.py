@@ -28,10 +28,11 @@ from tessella.support.sizes import estimated
 from tessella.targets import Target
 
 THREADS = (2, 4, 8, 16)
-"""Thread counts for which a divided loop should be good, on average."""
+"""The numbers of threads for which a division of a loop should be good, on average."""
 WORTH = 2
-"""The least time, in barriers, of the statements that write to one tensor for which these are
-divided. An undivided statement needs barriers, too, if its neighbours are divided."""
+"""Statements that write to one tensor are divided between threads if they take at least as long as
+this number of barriers. An undivided statement needs barriers, too, if its neighbours are
+divided."""
 
 
 def busy(share: rt.Share, threads: int) -> float:

@@ -17,7 +17,7 @@ from tessella.dialects.tile.summed import SummedProduct
 from tessella.passes.tile.blocks import block_index
 
 LONG = 1024
-"""The number of values from which an accumulator is summed in parts."""
+"""The number of values from which a sum is computed as a sum of partial sums."""
 PART = 256
 """The usual number of values of a partial sum.
 

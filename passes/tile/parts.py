@@ -1,4 +1,4 @@
-"""The elements of its tensors that each thread touches in a statement."""
+"""Which elements of each tensor one thread touches, if threads divide a statement between them."""
 
 from __future__ import annotations
 

@@ -68,8 +68,8 @@ class OperandPlan(Generic[S_co]):
     bits: int
     """The width of the element in memory, in bits."""
     room: S_co | int
-    """Contiguous elements in memory from the start of a tile: vectors that end within them need no
-    mask."""
+    """The number of contiguous elements in memory from the start of a tile. Vectors that end within
+    them need no mask."""
     guards: tuple[Constraint, ...] = ()
     """The constraints enforced by masks that keep this operand inside its tensor."""
 
@@ -139,7 +139,8 @@ class AccessPlan(Generic[S_co]):
     """True if the vector index is reduced: lanes accumulate separately and are summed at the
     end."""
     runs_over_lanes: bool = False
-    """True if the vector index is the running one: each lane has the aggregate up to it."""
+    """True if lanes run along the running index: each lane then has the aggregate of the values up
+    to its own."""
     scatters: bool = False
     """True if the statement is an indexed write."""
 

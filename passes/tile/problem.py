@@ -20,7 +20,7 @@ from tessella.support.sizes import Size, expression
 from tessella.targets import Target
 
 Places = Mapping[int, PlaceAttr]
-"""The places of packed operands, by number."""
+"""The layouts and element types that a schedule requires for packed operands, by operand number."""
 
 
 @dataclass(frozen=True)

@@ -58,15 +58,14 @@ FAR_UNROLL = 2
 """The most unrolled points of a loop in which each point reads another page: more would slow down
 1x1 convolutions of row-major images."""
 AHEAD = 3
-"""The number of vectors of a reduction's point for each one that LLVM is assumed to load ahead,
-during the previous point. Each of these takes a register: with too few spare ones, unrolled
-products spill."""
+"""LLVM is assumed to load one in this number of a reduction point's vectors during the previous
+point. Each of these takes a register: with too few spare ones, unrolled products spill."""
 AHEAD_ROWS = 12
-"""The number of row elements of a point for each one that LLVM loads ahead: with fewer spare
-registers, products of 14x2 spill their sums."""
+"""LLVM is assumed to load one in this number of a point's row elements during the previous point:
+with fewer spare registers, products of 14x2 spill their sums."""
 AHEAD_PAIRS = 2
-"""The number of row elements of a point for each one that LLVM loads ahead, if it loads the
-elements of two points at once, as on AArch64."""
+"""As ``AHEAD_ROWS``, for machines on which LLVM loads the elements of two points at once, such as
+AArch64."""
 TRANSPOSED_BLOCK = 8
 """Vectors in a block of in-register transposes (`python -m bench.constants space`)."""
 PAGED_BLOCK = 8

@@ -37,15 +37,16 @@ from tessella.support.sizes import MOST
 from tessella.targets import Target
 
 PART = 0.25
-"""The largest traffic of block sums, as a fraction of the bytes saved."""
+"""The largest memory traffic of the sums of blocks, as a fraction of the traffic that the shared
+loop saves."""
 BLOCKS = (*range(64, 129), *range(63, 15, -1))
 """Numbers of blocks of a long sum, best first: enough for many threads, and few to add up."""
 FEW = 16
 """The most results of a long sum, as each block has all of them (`python -m bench.constants
 sums`)."""
 LEAST = 8
-"""The largest ratio of the number of values that fits to the size of a block. No block is used if
-the range has no divisor in between."""
+"""The largest factor by which a block may be smaller than the number of values that fits into the
+cache. If the range has no divisor in between, no block is used."""
 
 
 @dataclass(frozen=True)
