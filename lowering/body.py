@@ -129,7 +129,8 @@ class Bodies:
         vector: int,
         tail: Size,
     ) -> list[Val]:
-        """Return the operands of the op whose result a body yields, without computing that op."""
+        """Emit a body without its op ``last``, whose result it yields. Returns the operands of that
+        op."""
         known: dict[SSAValue, Val] = dict(zip(block.args, args, strict=True))
         values = self.values(block, known, indices, row, vector, tail, {last})
         return [values[operand] for operand in last.operands]
@@ -274,14 +275,15 @@ class Bodies:
         return self.e.op(arith.MuliOp(value, self.e.spread(Val(self.e.index(stride)))))
 
     def _checked(self, value: SSAValue, extent: Size) -> SSAValue:
-        """Return the coordinate if it is in range; otherwise fail the check and return 0."""
+        """Emit the check that a coordinate is in range. Returns the coordinate, or 0 if it is
+        not."""
         inside = self.e.op(CmpiOp(value, self.e.index(extent), "ult"))
         self.e.effect(CheckOp(inside, self.code))
         return self.e.op(SelectOp(inside, value, self.e.index(0)))
 
     def _checked_lanes(self, value: SSAValue, extent: Size, tail: Size) -> SSAValue:
-        """Return the lanes' coordinates, with 0 for those out of range. Fail the check if a valid
-        lane, one of the first ``tail``, is out of range."""
+        """Emit the check that the coordinates in the first ``tail`` lanes are in range. Returns the
+        coordinates of all lanes, with 0 in place of those out of range."""
         inside = self.e.op(CmpiOp(value, self.e.spread(Val(self.e.index(extent))), "ult"))
         held = inside
         if tail != 0:

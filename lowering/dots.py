@@ -59,8 +59,8 @@ class Dots:
         ).ssa
 
     def _decoded(self, number: int, groups: SSAValue, point: Point, row: int, u: int) -> Val:
-        """Emit the body's ops that compute a factor, on vectors with all values of an operand's
-        groups."""
+        """Emit those ops of the body that compute a factor from an operand. They run on a vector
+        with all values of the operand's groups."""
         assert isinstance(groups.type, VectorType)
         product, lanes = self.product, self.e.lanes
         argument = product.block.args[product.operands[number]]

@@ -128,8 +128,8 @@ def _alone(group: Group, name: str) -> KernelOp:
 
 @dataclass(frozen=True)
 class _Emitted:
-    """A kernel of the stage `tile`, and the device kernels that replace its groups of
-    statements."""
+    """A kernel of the stage `tile`, and the device kernels that replace it: one for each group of
+    its statements."""
 
     kernel: KernelOp
     kernels: Mapping[Group, device.KernelOp]

@@ -46,7 +46,8 @@ class Loads:
         self.transposed.clear()
 
     def address(self, operand: int, point: Point, row: int, u: int) -> Pos:
-        """Return the offset of an operand's element at a row and a vector of the register tile."""
+        """Return the offset in memory at which an operand's vector number ``u`` begins in a row of
+        the register tile."""
         plan = self.plan.operands[operand]
         lane, start = u * self.s.lanes, point.offsets[operand] + row * plan.row_stride
         if plan.access is not Access.PACKED:
@@ -56,11 +57,12 @@ class Loads:
         return start + (panel * plan.room * stride + lane * plan.stride)
 
     def load(self, operand: int, point: Point, row: int, u: int, mask: Val | None) -> Val:
-        """Load an operand's vector, or the element that its lanes share."""
+        """Load an operand's vector number ``u`` in a row of the register tile, or the one element
+        that all lanes share."""
         return self._loaders[self.plan.operands[operand].access](operand, point, row, u, mask)
 
     def current(self, point: Point, u: int) -> Val:
-        """Load the result's present values at a vector of the tile."""
+        """Load the present values of the result's vector number ``u``."""
         buffer, pos = self.buffers[-1], self.address(-1, point, 0, u)
         if self.s.vector is None:
             return self._element_now(buffer, pos, None)

@@ -30,7 +30,8 @@ from tessella.support.errors import InvalidModelError
 
 @dataclass(frozen=True)
 class KernelPiece:
-    """Statements of a kernel that become a kernel on their own buffers."""
+    """Consecutive statements of a kernel that are lowered to a kernel of their own, with the
+    buffers that they read and write."""
 
     ops: Sequence[Statement]
     arguments: Sequence[SSAValue]

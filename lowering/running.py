@@ -42,7 +42,8 @@ point added."""
 
 @dataclass(frozen=True)
 class Along:
-    """Emits the loop over the running index of a statement."""
+    """Emits the loop over the running index of a statement, at each value of which the aggregate so
+    far is stored."""
 
     e: BlockEmitter
     op: ContractOp
@@ -132,7 +133,8 @@ class Along:
         return Pos(self.e.linear([(iv, -1)], tiles.start + tiles.stop - tiles.size))
 
     def _tile(self, point: Point, totals: Sequence[SSAValue]) -> list[SSAValue]:
-        """Store the aggregates at the vectors of a tile, and return the totals after it."""
+        """Store the aggregates at the values of a tile's vectors. Returns the totals after the
+        tile."""
         stored: list[Val] = []
         after: list[SSAValue] = []
         numbers = range(point.vectors)

@@ -78,14 +78,15 @@ from tessella.support.sizes import Expr, Size
 
 
 def buffer_of(type: TensorType) -> rt.Buffer:
-    """Return the type of the flat buffer that holds a whole tensor."""
+    """Return the type of a one-dimensional buffer that holds a tensor of this type."""
     place, shape = place_of(type), shape_of(type)
     layout = place.layout if place is not None else NCHW
     return rt.flat_buffer(type.element_type, layout.size(shape))
 
 
 def buffer_type(value: SSAValue) -> rt.Buffer:
-    """Return the type of the flat buffer that holds a tensor."""
+    """Return the type of the one-dimensional buffer that holds a tensor. If shared loops store only
+    an iteration's part of the tensor, the buffer holds that part."""
     size = layout_of(value).size(memory_shape(value))
     return rt.flat_buffer(tensor_type(value).element_type, size)
 

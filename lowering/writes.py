@@ -97,7 +97,8 @@ class Writes:
         return reduce(lambda a, b: self.e.op(arith.AndIOp(a, b)), held)
 
     def emit(self, point: Point) -> None:
-        """Aggregate the values of a tile of lanes into the result's elements."""
+        """Combine the values of a tile of lanes with the result's elements at the computed
+        coordinates."""
         kind, block = self.op.aggregation.data, self.op.combine.block
         for u in range(point.vectors):
             value = self._body(point, u, of_values(self.op))[yielded(block)]

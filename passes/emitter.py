@@ -21,7 +21,8 @@ Group = Sequence[Statement]
 
 
 class Language:
-    """A language of kernels: how the texts of single kernels become a program."""
+    """A language in which kernels are written. It combines the texts of single kernels into a
+    program."""
 
     def program(self, texts: Sequence[str], notes: Sequence[str]) -> str:
         """Return one program with the kernels of several texts, each of which has a note for

@@ -118,7 +118,8 @@ class Touched:
 
 
 def loops_of(module: ModuleOp) -> Mapping[str, Sequence[Loop]]:
-    """Return the loops around segments, by segment name."""
+    """Return, for each segment that loops run, the signatures of these loops, by the segment's
+    name."""
     loops: defaultdict[str, list[Loop]] = defaultdict(list)
     for segment in buffer_segments(module):
         for op in segment.body.block.ops:

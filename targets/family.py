@@ -29,7 +29,8 @@ class Level(NamedTuple):
 
 
 class Jump(NamedTuple):
-    """Code that jumps to a function of another object, with its relocation."""
+    """Machine code that jumps to a function of another object, with the relocation that the linker
+    needs."""
 
     code: bytes
     at: int

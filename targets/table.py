@@ -1,6 +1,6 @@
 """The known targets, with the figures of a typical recent core.
 
-`native()` puts in its own caches, and what was measured on it.
+`native()` replaces the cache sizes by those of this machine, and other figures by measured ones.
 
 Where the figures are from:
 
@@ -13,9 +13,10 @@ Where the figures are from:
 - cycles to fill the pipeline: a guess; without them 13 choices of tiles
   change, 4% in the mean and 15% at most;
 - cycles of a barrier: some messages between two cores, of 60 to 100 ns each; cycles to wake a
-  thread: 25 us, as in a virtual machine; they bound what is worth dividing between threads;
-- pages: 64 entries in the first buffer of translations, and 7 cycles to the second one, from the
-  manual of Intel; 1x1 convolutions of images in rows feel 6 of them;
+  thread: 25 us, as in a virtual machine. Both bound the work that is worth dividing between
+  threads;
+- pages: 64 entries in the first-level TLB, and 7 cycles for a hit in the second-level TLB, from
+  Intel's manual; 1x1 convolutions of images in rows feel 6 of them;
 - bandwidth of level 1: a vector from each load port in every cycle;
 - of levels 2 and 3 on x86: the sustained bandwidths of Skylake Server for avx512, and of Broadwell
   for avx2 and sse, as Intel's optimization manual lists them under *Skylake Server
@@ -50,7 +51,7 @@ ALIASES = {alias: name for f in FAMILIES.values() for alias, name in f.aliases.i
 
 
 def family_of(target: Target) -> Family:
-    """Return the family that a target belongs to."""
+    """Return the CPU family, such as `x86`, that a target belongs to."""
     return FAMILIES[target.arch]
 
 

@@ -109,7 +109,7 @@ def _joined(texts: Sequence[str]) -> str:
 
 @dataclass
 class _Function:
-    """The text of a kernel, while it is written."""
+    """The text of a kernel in LLVM IR, while it is being written."""
 
     kernel: Kernel
     lines: list[str] = field(default_factory=list[str])

@@ -116,7 +116,8 @@ def op(
 
 
 def either(*options: Node) -> Either:
-    """Return alternatives, largest first. An optional part is an alternative without it."""
+    """Return a node that matches one of several alternatives, which are tried in order: list the
+    largest first. To make a part optional, list the expression without it as well."""
     return Either(options)
 
 

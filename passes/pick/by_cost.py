@@ -208,8 +208,8 @@ class ProblemBuilder:
             self.pairs.append(JointCost(self.nodes[producer], self.nodes[op], saved))
 
     def joined(self, op: NnOp, options: Mapping[NnOp, Sequence[Candidate]]) -> NnOp | None:
-        """Return the producer whose group an elementwise op can join if both run at the same place;
-        None if there is none.
+        """Return the producer whose fusion group an elementwise op can join if both run at the same
+        place; None if there is none.
 
         If several qualify, it is the latest one: the other operands are available when its group
         runs.

@@ -358,11 +358,11 @@ class StoredElements:
 
 
 def _may_narrow(precision: str, asked: Sequence[str], found: Elements) -> bool:
-    """Return whether one of the requested precisions permits to store the floats that an op reads
-    in the narrower ``precision``.
+    """Return whether the requested precisions permit an op's floats to be stored in the narrower
+    ``precision``.
 
-    If that has a smaller range than the floats, it must be listed before all precisions that
-    represent the floats unchanged.
+    If ``precision`` has a smaller range than the floats, the user must have listed it before all
+    precisions that represent the floats unchanged.
     """
     floats = found.floats_read
     preferred = asked[: asked.index(precision)]

@@ -50,8 +50,8 @@ def why_not_on_device(kernel: Kernel, op: NnOp, place: PlaceAttr) -> str | None:
 
 
 def device_seconds(op: NnOp, kernel: Kernel, place: PlaceAttr) -> float:
-    """Return the seconds of a generated kernel at a device: those of its groups of statements, each
-    of which is a launch."""
+    """Return the seconds of a generated kernel on a device: the sum over its groups of statements,
+    each of which is one launch."""
     if kernel.name == VIEW_KERNEL:
         return 0.0
     facts = device(place.device.data).facts

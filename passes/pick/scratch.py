@@ -33,9 +33,9 @@ def scratch_kernel(key: CostKey, op: NnOp, kernel: Kernel, place: PlaceAttr) -> 
 
 
 def scratch_group(ops: Sequence[tuple[NnOp, Kernel, PlaceAttr]]) -> KernelOp:
-    """Return a scratch kernel for ops that run as one kernel. ``ops`` lists them, operands first,
-    each with its kernel and place. The results of the scratch kernel are the values that no op of
-    the group reads."""
+    """Return the kernel that several ops would become together. ``ops`` lists them, operands first,
+    each with its picked kernel and place. The kernel's results are the values that no op of the
+    group reads."""
     group, known = _Scratch(), dict[SSAValue, SSAValue]()
     for op, kernel, place in ops:
         scratch = picked_op(exact_key(op), op, kernel, place, known)

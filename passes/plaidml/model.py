@@ -209,7 +209,7 @@ class TileStats:
 
     @property
     def occupancy(self) -> int:
-        """The number of work groups, at most the goal."""
+        """The number of work groups, or the goal for this number if that is smaller."""
         return min(self.work_groups, self.settings.goal_groups)
 
     @property

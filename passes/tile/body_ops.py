@@ -20,7 +20,8 @@ EXPENSIVE = {
 
 
 def block_ops(block: Block) -> float:
-    """Return the vector operations of a body."""
+    """Return the number of vector operations that a body takes. An expensive op counts several
+    times, and a product that is fused with an addition not at all."""
     return sum(
         EXPENSIVE.get(x.name) or EXPENSIVE.get(x.name.partition(".")[0], 1.0)
         for x in block.ops

@@ -22,7 +22,7 @@ constraints`).
 
 @dataclass(frozen=True)
 class Constraints:
-    """The constraints of a statement, grouped by how the loops enforce them."""
+    """The constraints of a statement, grouped by how its loops keep accesses within bounds."""
 
     rows: tuple[Constraint, ...]
     """Constraints on the blocked rows and one reduced index.
@@ -70,10 +70,10 @@ def _reduced_indices(constraints: Iterable[Constraint], flat: Flat) -> set[str]:
 
 
 def classify(flat: Flat, schedule: Schedule) -> Constraints:
-    """Group the constraints by how they are enforced.
+    """Group the constraints by how the loops enforce them.
 
-    Raises InvalidModelError for a result that can leave its tensor along the lanes, or together
-    with an input.
+    Raises InvalidModelError if the result can leave its tensor along the lanes, or if an input and
+    the result share a constraint.
     """
     stores = tuple(c for c in flat.constraints if c.is_of_results(flat.inputs))
     for c in stores:

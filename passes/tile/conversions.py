@@ -1,4 +1,5 @@
-"""Operations that convert narrow storage floats to and from the element of the arithmetic.
+"""Operations that convert floats of narrow storage types, such as bf16, to and from the type of the
+arithmetic.
 
 A point of a product converts what it loads: a vector for all rows of a register tile, an element
 for each row. In other bodies, each vector of the statement is converted.

@@ -93,8 +93,8 @@ def _cost_after(steps: Iterable[KernelPass], kernel: KernelOp, target: Target) -
 
 
 def scheduled_seconds(kernel: KernelOp, target: Target) -> float:
-    """Return the modelled seconds of one call of a scheduled kernel, copies of operands to other
-    layouts included.
+    """Return the modelled seconds of one call of a scheduled kernel, with copies of operands to the
+    layouts that schedules require.
 
     Constants are read from memory, as the other constants of the program have displaced them from
     the caches.

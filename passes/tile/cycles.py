@@ -39,9 +39,9 @@ def kernel_cycles(kernel: KernelOp, cycles: Callable[[ContractOp], float], targe
 
 
 def runs(op: ContractOp | SelectionOp) -> float:
-    """Return the number of iterations of the kernel's nest that run a statement.
+    """Return the number of iterations of the kernel's shared loops that run a statement.
 
-    An iteration that runs only a fraction of a statement's points counts as that fraction.
+    An iteration that runs only a fraction of the statement's points counts as that fraction.
     """
     if isinstance(op, SelectionOp):
         return 1.0
@@ -49,9 +49,10 @@ def runs(op: ContractOp | SelectionOp) -> float:
 
 
 def _streamed(kernel: KernelOp, target: Target) -> float:
-    """Return the cycles to move the kernel's inputs and outputs through the caches once.
+    """Return the cycles to move the kernel's inputs and outputs once between the nearest cache and
+    the level of memory that holds them.
 
-    Its statements then find them in the nearest cache.
+    The kernel's statements then find them in the nearest cache.
     """
     values = (*kernel.body.block.args, *kernel.returned.values)
     size = sum(bytes_in(value) for value in values)

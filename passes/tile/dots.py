@@ -22,7 +22,7 @@ from tessella.targets.instructions import of_product
 
 def dots(problem: Problem) -> Iterator[tuple[str, Dot]]:
     """Yield the dot product instructions that can compute a statement, fastest first, each with the
-    index that runs over the lanes."""
+    name of the index that runs over the lanes."""
     product = problem.product
     found = None if product is None else product.elements
     if product is None or found is None:
@@ -75,8 +75,7 @@ def widened(problem: Problem, dot: Dot, vector: str, width: int) -> dict[int, Pl
 
 
 def _runs_in_groups(problem: Problem, index: str) -> bool:
-    """Return whether a reduced index can run in groups of values that a dot product instruction
-    sums.
+    """Return whether a dot product instruction can sum a reduced index in groups of its values.
 
     The index must have a known number of values. No constraint, body or shared loop may use it.
     """

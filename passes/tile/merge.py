@@ -30,7 +30,7 @@ from tessella.support.sizes import Size
 
 @dataclass(frozen=True)
 class CallPair:
-    """Two calls, the first before the second, and their kernels."""
+    """Two calls of kernels, in the order in which they run, with the kernels that they call."""
 
     first: CallOp
     second: CallOp

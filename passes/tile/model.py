@@ -95,7 +95,7 @@ of registers.
 
 @dataclass(frozen=True)
 class Estimate:
-    """Modelled cycles of one statement."""
+    """The modelled cycles of one statement under a schedule, by cause."""
 
     arithmetic: float
     loads: float
@@ -121,9 +121,10 @@ class Estimate:
 
 @dataclass(frozen=True)
 class CostModel:
-    """Estimates schedules of one statement, flattened with the layouts of its operands.
+    """Estimates the cycles of schedules for one statement.
 
-    The sizes of ``flat`` are numbers: those that `estimated` returns.
+    ``flat`` is the statement with accesses as offsets and strides in memory. Its sizes are numbers,
+    in place of symbolic ones the numbers that costs are estimated for.
     """
 
     op: ContractOp
@@ -635,7 +636,8 @@ class CostModel:
 
 
 def modelled(op: ContractOp, target: Target) -> CostModel:
-    """Return the model of a scheduled statement, at usual values of symbols."""
+    """Return the cost model of a scheduled statement. Symbolic sizes have the numbers that costs
+    are estimated for."""
     return CostModel(op, in_numbers(op, flatten(op)), target, op.summed)
 
 

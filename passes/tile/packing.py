@@ -155,8 +155,8 @@ def split_statement(op: ContractOp, arch: str) -> None:
 
 
 def _plain_constants(op: ContractOp) -> list[int]:
-    """Return the inputs that are constants of the kernel in an unsplit layout and are read only
-    here."""
+    """Return the numbers of the inputs that are constants of the kernel, have no split dimensions,
+    and are not read by other statements."""
     kernel = op.parent_op()
     assert isinstance(kernel, KernelOp)
     found: list[int] = []

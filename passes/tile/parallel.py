@@ -59,7 +59,8 @@ class ThreadSplit:
 
 
 def best_choices(models: Iterable[tuple[CostModel, Schedule]]) -> Sequence[ThreadSplit]:
-    """Return the fastest sequence of divisions for statements that run one after the other.
+    """Return, for statements that run one after the other, how each is divided among threads so
+    that all take the least time together.
 
     Statements without a divisible index are left out.
     """
@@ -81,7 +82,7 @@ def least_cycles(target: Target) -> float:
 
 
 def choices(model: CostModel, s: Schedule) -> list[ThreadSplit]:
-    """Return the possible divisions of a scheduled statement between threads."""
+    """Return the ways in which a scheduled statement can be divided between threads."""
     estimate = model.estimate(s)
     loops = (loop for loop in _loops(model, s) if is_divisible(model.op, model.flat, s, loop.name))
     return [
@@ -93,7 +94,7 @@ def choices(model: CostModel, s: Schedule) -> list[ThreadSplit]:
 def _continued(
     before: Iterable[tuple[float, tuple[ThreadSplit, ...]]], choice: ThreadSplit
 ) -> tuple[float, tuple[ThreadSplit, ...]]:
-    """Return the fastest of several sequences of divisions after ``choice`` is appended to each,
+    """Return the fastest of several sequences of divisions once ``choice`` is appended to each,
     with its time."""
     found = (
         (time + sum(_crossing(last, choice) for last in chosen[-1:]), chosen)

@@ -26,8 +26,8 @@ def posts_of(op: ContractOp) -> list[Operand]:
 
 
 def reads_points(region: Region) -> bool:
-    """Return whether a body depends on more than its arguments: on indices, or on computed
-    positions."""
+    """Return whether a body depends on more than its arguments: on the values of indices, or on
+    elements at computed positions."""
     return bool(read_indices(region)) or reads_places(region)
 
 
@@ -37,13 +37,13 @@ def read_indices(region: Region) -> list[str]:
 
 
 def reads_places(region: Region) -> bool:
-    """Return whether a body reads elements at computed positions."""
+    """Return whether a body reads elements of tensors at computed positions."""
     return any(isinstance(op, ExtractOp) for op in region.walk())
 
 
 def can_run_at(op: ContractOp, place: ContractOp) -> bool:
-    """Return whether the statement ``op`` can be computed at ``place``, a later statement: nothing
-    overwrites its operands before."""
+    """Return whether the statement ``op`` can be computed later, where the statement ``place`` is,
+    because nothing in between overwrites its operands."""
     writers = [writer for value in reads(op) if (writer := overwriter(value)) is not None]
     return all(place.is_before_in_block(writer) for writer in writers)
 

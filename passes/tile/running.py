@@ -1,5 +1,6 @@
-"""Division of a long running index into blocks, by three statements: the first sums each block, the
-second sums the blocks before each block, and the third runs within the blocks.
+"""Division of a long running index into blocks, by three statements. The first sums each block, the
+second sums all blocks before each block, and the third computes the aggregates within each block,
+beginning with the second one's sum.
 
 A running index is one at each value of which a statement stores the aggregate so far, as in a
 cumulative sum.

@@ -21,7 +21,7 @@ indices."""
 
 @dataclass(frozen=True)
 class ScatterCycles:
-    """The cycles of an indexed write, by cause."""
+    """The modelled cycles of an indexed write, such as a scatter, by cause."""
 
     computing: float
     waiting: float

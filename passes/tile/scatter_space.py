@@ -1,4 +1,5 @@
-"""The schedules of an indexed write: its loops in the order of memory, with or without lanes.
+"""The schedules of an indexed write, such as a scatter: its loops in the order of memory, with or
+without vector lanes.
 
     %o = tile.contract + [j: 64 | i: 100 | r: 1000] (%idx[i], %u[i, j]) init %d -> [r, j] schedule
            #tile.schedule<[i, j] reduce [] vector j 8 by 4>

@@ -47,8 +47,8 @@ def selection_cycles(op: SelectionOp) -> float:
 
 
 def _row_cycles(op: SuppressOp) -> float:
-    """Return the cycles of one row of a suppression, each candidate of which is compared with half
-    of the selected ones."""
+    """Return the cycles of one row of a suppression. Each candidate is assumed to be compared with
+    half of the selected values."""
     if op.schedule is None:
         return 0.0
     size = estimated(op.along.range)

@@ -84,7 +84,7 @@ def _row_cycles(op: SortOp, sorting: Sorting) -> float:
 
 
 def _is_strided(op: SortOp) -> bool:
-    """Return whether the keys of a row lie apart."""
+    """Return whether neighbouring keys of a row are not neighbours in memory."""
     return any(a.stride(op.along.name) not in (0, 1) for a in _accesses(op))
 
 

@@ -69,8 +69,8 @@ class LoopStream:
 
 
 def streams(kernel: KernelOp, least: int = 2) -> Iterator[LoopStream]:
-    """Yield the loops that at least ``least`` statements of a kernel share, some of which sum over
-    them."""
+    """Yield the loops that at least ``least`` statements of a kernel can share, among them a
+    statement that sums over the loop."""
     for names in _loops(kernel.statements):
         # most loops of a long concat belong to one statement
         if len(names) < least or not any(_is_reduced(op, name) for op, name in names.items()):
@@ -170,7 +170,7 @@ def _readers_of_init(op: Operation) -> set[Operation]:
 
 
 def _joins(op: ContractOp, names: Mapping[ContractOp, str], inside: Sequence[ContractOp]) -> bool:
-    """Return whether the iterations that run the statements ``inside`` can also run ``op``.
+    """Return whether ``op`` can run in the same iterations of a loop as the statements ``inside``.
 
     An iteration may read only those results of ``inside`` that it has written itself.
     """

@@ -49,8 +49,8 @@ def ends_of(range_: Size, tile: int) -> tuple[int, ...]:
     """Return the numbers of rows of the tail tiles for a symbolic range: multiples of a quarter of
     a tile.
 
-    A tail tile overlaps its predecessor. If the range may be shorter than a tile, there is a tail
-    tile for every smaller number of rows that the range can leave.
+    A tail tile overlaps its predecessor. If the range may be shorter than a tile, nothing can be
+    overlapped, so every number of rows that may remain has a tail tile of its own.
     """
     if range_ % tile == 0:
         return ()

@@ -124,6 +124,6 @@ def reduces(op: ContractOp, flat: Flat[int], name: str) -> bool:
 
 
 def _runs_over(op: ContractOp, flat: Flat[int], name: str) -> bool:
-    """Return whether a statement runs along an index with contiguous results, and reduces no other
-    one."""
+    """Return whether the index ``name`` is the only reduced index of a statement, and results are
+    contiguous along it, as along a running index."""
     return flat.reduced == (name,) and flat.out.lane_stride(name) == 1
