@@ -48,9 +48,9 @@ def emit(
 ) -> dict[str, str]:
     """Return the text of an LLVM module for each `rt.kernel` and `rt.segment`, by name.
 
-    Modules named in ``without`` are left out. ``events`` says whether segments can write events;
-    a further module then has the functions that do. Raises InvalidModelError for an op without a
-    handler.
+    Modules named in ``without`` are left out. With ``events``, segments can record the times at
+    which their operations begin; a further module then has the functions that do so. Raises
+    InvalidModelError for an op without a handler.
     """
     texts: dict[str, str] = {}
     divided = rt.divided(module.body.block)

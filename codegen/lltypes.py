@@ -24,8 +24,8 @@ _FLOATS = {e.name: (e.llvm, e.bits) for e in ELEMENTS.values() if e.is_float and
 
 @dataclass(frozen=True, eq=False)
 class LLType:
-    """A scalar or one-dimensional vector type. `scalar` and `vector` create each type only once, so
-    that `is` compares types."""
+    """A scalar or one-dimensional vector type of LLVM. `scalar` and `vector` create each type only
+    once, so that types can be compared by `is`."""
 
     element: str
     """The element's short name: `f32`, `i64`, `i1`."""

@@ -1,4 +1,5 @@
-"""The keys of the values in rows, computed by a statement's body one at a time or as a vector."""
+"""The keys by which sorts and suppressions compare the values of a row. A statement's body computes
+them, one at a time or as a vector."""
 
 from __future__ import annotations
 

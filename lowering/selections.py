@@ -1,4 +1,4 @@
-"""The statements that select values of rows, as loops."""
+"""The lowering of sorts, suppressions and joins, which select values of rows, to loops."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from tessella.support.errors import InternalError
 
 
 def scratch_of(op: SelectionOp) -> Sequence[rt.Buffer]:
-    """Return the types of the scratch buffers that each thread needs for a statement."""
+    """Return the types of the scratch buffers that each thread needs for a sort, suppression or
+    join."""
     if isinstance(op, SortOp):
         return sort.scratch_of(op)
     return suppress.scratch_of(op) if isinstance(op, SuppressOp) else []
@@ -28,7 +29,8 @@ def emit_selection(
     scratch: Sequence[SSAValue],
     share: tuple[SSAValue, SSAValue],
 ) -> None:
-    """Append the loops over a share of the rows to the emitter's block."""
+    """Append the loops of a sort, suppression or join over this thread's share of the rows to the
+    emitter's block."""
     if isinstance(op, SortOp):
         sort.Sort(emitter, op, buffers, scratch, share).emit()
     elif isinstance(op, SuppressOp):

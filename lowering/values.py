@@ -1,4 +1,5 @@
-"""Values of the loop emitter: positions, vectors and scalars, and the current block."""
+"""The emitter of ops for loops, and its values: positions (an SSA value plus a constant), and
+scalars or vectors."""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ Number = float | int
 
 @dataclass(frozen=True)
 class Diagonal:
-    """A matrix, or a batch of equal ones, with the number ``below`` where column <= row + past, and
-    ``above`` elsewhere."""
+    """A matrix with only two numbers, or a batch of equal ones: ``below`` where column <= row +
+    past, and ``above`` elsewhere."""
 
     past: Size
     below: Number

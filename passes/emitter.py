@@ -35,7 +35,8 @@ class Language:
 
 
 class Emitter(ABC):
-    """An emitter. It gets kernels with the statements of one group each."""
+    """An interface to write kernels in a device's language. Each kernel that an emitter gets has
+    the statements of one group."""
 
     @property
     def language(self) -> Language:
@@ -49,7 +50,7 @@ class Emitter(ABC):
 
     @abstractmethod
     def emit(self, kernel: KernelOp, facts: DeviceFacts) -> Source:
-        """Return the code of a kernel for a device with these facts."""
+        """Return the source text of a kernel for a device with these properties and speeds."""
 
     def in_language(self, name: str) -> Emitter | None:
         """Return an emitter that writes the same kernels in another language, for readers; None if

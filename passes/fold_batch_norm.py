@@ -188,7 +188,7 @@ class _BatchNormFolder:
         return writer.shaped(constant, [-1]) if is_vector else None
 
     def _apply(self, op: BinaryOp, host: _Host, vector: SSAValue) -> bool:
-        """Apply the op ``op`` to the parameters of the host, and drop it after the host, if the new
+        """Apply the op ``op`` to the parameters of the host instead of its result, if the new
         parameters are finite. Returns whether that was done."""
         weights = OpWriter(op, host.op, part=".w", made=self.made)
         writer = OpWriter(op, host.op, part=".b", made=self.made)

@@ -146,9 +146,10 @@ class Target:
         return self.bandwidth_of_all(2 * size)
 
     def bandwidth_of_all(self, size: int) -> float:
-        """Return the bytes per cycle at which one core reads ``size`` bytes repeatedly.
+        """Return the bytes per cycle at which one core reads data of ``size`` bytes again and
+        again.
 
-        The rate is that of the first memory level that holds all of them.
+        The rate is that of the first memory level that holds the data as a whole.
         """
         levels = (
             (self.l1, self.l1_bandwidth),

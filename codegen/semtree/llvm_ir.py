@@ -264,7 +264,7 @@ class _Function:
     # ** expressions **
 
     def _value(self, value: Expression, type: str) -> str:
-        """Return the value of an expression, converted to a type."""
+        """Write the computation of an expression, converted to a type. Returns its value."""
         match value:
             case Number(data):
                 return _number(data, type)

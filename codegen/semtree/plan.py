@@ -113,7 +113,7 @@ class Tiled:
 
 @dataclass(frozen=True)
 class Plan:
-    """The division of a statement among work-groups and work-items."""
+    """The division of a statement's work among work-groups and work-items."""
 
     flat: Flat
     free: tuple[Tiled, ...]

@@ -20,8 +20,8 @@ Options = Mapping[NnOp, Sequence[Candidate]]
 
 
 def without_dominated(options: Options, prices: Prices) -> dict[NnOp, list[Candidate]]:
-    """Return the candidates of each op without dominated ones. An op with measured kernels keeps
-    all."""
+    """Return the candidates of each op without those that cannot be part of the best choice. An op
+    with measured kernels keeps all."""
     return {op: _undominated(prices.of(op), listed) for op, listed in options.items()}
 
 

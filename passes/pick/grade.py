@@ -43,7 +43,8 @@ class Grade:
 
 
 def valid_place(text: str) -> PlaceAttr:
-    """Parse a place of a user's list: omitted parts are f32, nchw and the defaults of fields."""
+    """Parse a place of the user's list. If parts are omitted, the element type is f32, the layout
+    is nchw, and what the device defines has its defaults."""
     given = parse_place(text)
     parts = len([part for part in text.split("/") if "=" not in part]) - 1
     return PlaceAttr.get(
@@ -55,7 +56,8 @@ def valid_place(text: str) -> PlaceAttr:
 
 
 def place_score(kernel: PlaceAttr, place: PlaceAttr, *, values_match: bool) -> int:
-    """Return the score of a kernel at one place, before the place's weight."""
+    """Return the score of a kernel at one of the requested places, before it is multiplied by the
+    weight of the place's position in the list."""
     score = (
         K_MAX // TARGET_FIRST * (place.device == kernel.device)
         + K_MAX // PRECISION_FIRST * (place.precision == kernel.precision)

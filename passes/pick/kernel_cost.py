@@ -1,6 +1,6 @@
 """The cost of a kernel for an op on a machine, in seconds.
 
-A kernel was measured (``targets.database``), or its cost is known for numbers of an op's sizes
+The cost is a measured time (``targets.database``) or an estimate for concrete sizes
 (``sized_cost.py``). For symbolic sizes, it is the geometric mean over a few numbers of their
 ranges. The kernel with the least mean is that of least regret: the ratio of its cost to that of the
 best kernel for the same numbers has the least mean, too.

@@ -13,8 +13,8 @@ from tessella.support.errors import OptionError
 
 
 def check_served(places: Sequence[PlaceAttr]) -> None:
-    """Raise OptionError for a device without kernels, and for a precision that no CPU kernel
-    reads."""
+    """Raise OptionError if a place names a device without kernels, or a precision that no CPU
+    kernel reads."""
     known = devices_with_kernels()
     for place in places:
         if kind_of(place.device.data) not in (*known, "any"):

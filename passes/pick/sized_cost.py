@@ -1,8 +1,8 @@
-"""The cost of a kernel for an op with numbers for sizes, in seconds.
+"""The cost of a kernel for an op whose sizes are numbers, in seconds.
 
 A kernel declares its cost, or has a lowering. In the second case, the op is lowered
 (``scratch.py``), the pipeline's kernel passes run on it, and the tile model estimates the result.
-As that takes milliseconds, ops with equal keys (``cost_key.py``) share it.
+As that takes milliseconds, ops with equal keys (``cost_key.py``) share an estimate.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Switches: kernels that a user turns off, or prefers, by name.
+"""Switches: names of kernels that a user turns off or prefers.
 
-`-winograd,+blas` refuses all kernels of Winograd's method, and prefers the kernels `blas`: where
+`-winograd,+blas` rejects all kernels of Winograd's method, and prefers the kernels `blas`: where
 one of them can run an op at the requested places, only they are candidates.
 """
 

@@ -44,8 +44,8 @@ class OutPlan:
 
     @property
     def lines(self) -> int:
-        """The number of writes of a tile to global memory: an index of stride 1 counts in lines,
-        others in elements."""
+        """The number of writes of a tile to global memory. Along an index of stride 1, a write
+        moves a line; along others, an element."""
         return prod(
             -(-n // self.line) if stride == 1 else n
             for stride, n in zip(self.strides, self.tile, strict=True)

@@ -1,4 +1,4 @@
-"""A schedule of a statement with the model's estimate."""
+"""A schedule of a statement, with the cost model's estimate of its cycles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Sizes of tensors and statements as numbers for costs, by `estimated`."""
+"""Sizes of tensors and statements as numbers, for cost estimates. Symbolic sizes have the values
+that `estimated` returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log of the choice of a schedule."""
+"""The log of how a statement's schedule was chosen."""
 
 from __future__ import annotations
 

@@ -79,9 +79,9 @@ def partial_sums(
 def _cut(
     flat: Flat[int], s: Schedule, name: str, inside: int, unit: int, sizes: _Sizes
 ) -> tuple[str, int] | None:
-    """Return where to cut the index ``name``, the first one from the innermost outwards whose full
-    range makes a partial sum too long: the index and its number of values. None if no index can
-    be cut."""
+    """Return how a sum is cut into partial sums: the innermost index over whose full range a
+    partial sum would be too long, and the number of its values in a partial sum. None if no index
+    can be cut."""
     most = sizes.largest // inside
     if most >= 2 and name not in flat.pinned:
         steps, wanted = flat.ranges[name] // unit, max(1, sizes.part // inside)

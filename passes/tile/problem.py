@@ -1,4 +1,4 @@
-"""A statement to schedule, with the data that its candidates share."""
+"""A statement for which a schedule is searched, with data that all candidate schedules share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ Places = Mapping[int, PlaceAttr]
 
 @dataclass(frozen=True)
 class Problem:
-    """A statement of a kernel, and the machine to schedule it for."""
+    """A statement of a kernel for which a schedule is searched, and the machine that the schedule
+    is for."""
 
     op: ContractOp
     kernel: KernelOp
@@ -57,11 +58,11 @@ class Problem:
         return self.model({}).flat
 
     def model(self, places: Places) -> CostModel:
-        """Return the cost model with some operands in other places, in which more indices may
-        merge.
+        """Return the cost model of the statement with operands in the layouts of ``places``, in
+        which more indices may merge.
 
-        They merge before sizes become numbers: schedules name the indices that the lowering has,
-        for all values of the symbols.
+        Indices merge before symbolic sizes are replaced by numbers: schedules must name the indices
+        that the lowering has, for all values of the symbols.
         """
         key = tuple(places.items())
         if key not in self._models:
@@ -78,7 +79,7 @@ class Problem:
 
     def fits(self, s: Schedule, places: Places) -> bool:
         """Return whether the accesses of a schedule can be lowered for all values of the symbols,
-        with some operands in other places. Costs see usual values only."""
+        if operands have the layouts of ``places``. Costs only consider usual values."""
         if not self._has_symbols:
             return True
         plan = plan_accesses(self.op, self._flat_with(places), s.vector, s.rows, s.dot)

@@ -1,4 +1,5 @@
-"""Schedules and estimated cycles of the statements that select values of rows."""
+"""Schedules and estimated cycles of sorts, suppressions and joins, the statements that select
+values of rows."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ JOINED = 4.0
 
 
 def schedule_selection(op: SelectionOp, target: Target) -> None:
-    """Choose the schedule of a selection, unless it has one."""
+    """Choose the schedule of a sort, suppression or join, unless it has one."""
     if isinstance(op, SortOp) and op.schedule is None:
         op.schedule = SortingAttr(best_sorting(op, target))
     elif isinstance(op, SuppressOp) and op.schedule is None:
