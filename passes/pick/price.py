@@ -13,8 +13,7 @@ from tessella.support.foreign import is_of_handler
 
 @dataclass(frozen=True)
 class CandidateFacts:
-    """What the caller's function learns about a candidate: a kernel that can run an op at a
-    place."""
+    """The facts about a candidate: a kernel that can run an op at a place."""
 
     op: str
     """The name of the op, such as ``nn.conv``."""
