@@ -1,4 +1,4 @@
-"""`arith`: constants, integer and float arithmetic, comparisons, selects."""
+"""The code of `arith` ops: constants, integer and float arithmetic, comparisons, selects."""
 
 from __future__ import annotations
 

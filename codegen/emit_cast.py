@@ -1,5 +1,5 @@
-"""`arith` and `vector` casts. The result has as many lanes as the operand, and the element type of
-the op's declared result."""
+"""The code of `arith` and `vector` casts. The result has as many lanes as the operand, and the
+element type of the op's declared result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`scf`, `affine.apply`, and the ops of `rt` that occur in kernels."""
+"""The code of the control flow in kernels: the ops of `scf`, `affine.apply`, and those ops of `rt`
+that occur in kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`math`: ops that map to one LLVM intrinsic, and ops that call the functions of
+"""The code of `math` ops: some map to one LLVM intrinsic, others call the functions of
 `codegen/vecmath`."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""`memref` and `vector` loads and stores. Buffers are flat and aligned to their element only.
+"""The code of loads and stores of `memref` and `vector`. Buffers are flat and aligned to their
+element only.
 
 An i1 occupies a byte in a buffer, 0 or 1: loads compare it with 0, stores widen it.
 """

@@ -6,9 +6,10 @@ and wait for each other at its end; a share is the part of a phase that one thre
     void phase.0(args, share, shares)       one share of a phase
     void NAME.phase(args, share, shares)    the phase of a segment that has only one
 
-``args`` is a table in memory: ``ARGUMENTS`` of ``runtime.pool``.
-The caller's thread runs the entry and the body; any thread runs a share. If a context has memory
-for events, its share records the times of its operations (``runtime.events``).
+``args`` is a table in memory: ``ARGUMENTS`` of ``runtime.pool``. The thread that called the program
+runs the entry and the body; any thread may run a share. Each share has a context, a block of
+addresses and settings. If a context has memory for events, the share records the times at which its
+operations begin (``runtime.events``).
 """
 
 from __future__ import annotations

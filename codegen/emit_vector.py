@@ -1,4 +1,4 @@
-"""`vector`: broadcast, masks, fused multiply-add, reductions."""
+"""The code of `vector` ops: broadcasts, masks, fused multiply-adds, reductions."""
 
 from __future__ import annotations
 

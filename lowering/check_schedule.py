@@ -145,8 +145,9 @@ def _is_divided(op: ContractOp, flat: Flat, s: Schedule, name: str, grain: int) 
 def _is_panel(a: FlatAccess, s: Schedule) -> bool:
     """Return whether the panels of a packed operand match the register tiles.
 
-    A register tile is one panel wide or, without rows, several panels, of whole vectors. Other
-    indices may only be blocked in memory by the groups of a dot product.
+    A register tile must be as wide as one panel or, if it has one row, as several panels of whole
+    vectors. Along other indices, the layout may have blocks only for the groups that a dot product
+    instruction sums.
     """
     return all(
         _is_whole(a.room[name], s) if name == s.vector else a.room[name] == s.group(name)

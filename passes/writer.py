@@ -53,7 +53,8 @@ class OpWriter:
         return OpWriter(anchor, named)
 
     def op(self, kind: type[NnOp], *operands: SSAValue, **properties: PyValue) -> SSAValue:
-        """Append an op and return its first result. Raises ShapeError."""
+        """Append an op and return its first result. Raises ShapeError if the operands' shapes do
+        not fit the op."""
         return self._insert(kind.make(operands, node=self.node, **properties))
 
     def splat(self, number: float, element: str, shape: Sequence[Size] = ()) -> SSAValue:

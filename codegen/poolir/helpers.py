@@ -1,5 +1,5 @@
 """LLVM IR of the pool for its helpers, the threads that run parts of programs: how they are
-started, recruited by a run, and leave it again."""
+started, recruited by a run, and released."""
 
 from __future__ import annotations
 

@@ -59,7 +59,8 @@ def no_such_name(
 
 
 def parse_pin(text: str) -> Pin:
-    """Return the pin of a text such as `x86/f32/nchw,kernel=conv`. Raises OptionError."""
+    """Return the pin of a text such as `x86/f32/nchw,kernel=conv`. Raises OptionError if the text
+    names neither a place nor a kernel, or has another form."""
     place, kernel, name = text.rpartition("kernel=")
     if not kernel:
         place, name = name, ""
@@ -74,7 +75,8 @@ def parse_pin(text: str) -> Pin:
 
 
 def pin_of(op: NnOp) -> Pin | None:
-    """Return the pin that an op records; None if it has none. Raises OptionError."""
+    """Return the pin that an op records; None if it has none. Raises OptionError if the record
+    cannot be read."""
     text = op.attributes.get(PIN)
     if text is None:
         return None

@@ -28,11 +28,12 @@ Numbers = Callable[[Size], int]
 
 
 def sampled_ops(op: NnOp, most: int | None = None) -> Mapping[str, NnOp]:
-    """Return up to ``most`` copies of an op with numbers for symbols, outside any program, by a
-    text such as `n = 16`. The first has the usual numbers; the others have small and large ones.
+    """Return up to ``most`` copies of an op with numbers in place of symbols, outside any program,
+    each by a text such as `n = 16`. The first has the usual numbers; the others have small and
+    large ones.
 
-    An op without symbols is the only one. So is an op that runs a function, as the function stays
-    in its module.
+    An op without symbols is returned itself, as the only one. So is an op that runs a function, as
+    the function stays in its module.
     """
     # The module's list of symbols is faster to check than the op.
     if symbols_around(op) == () or not op.symbols or op.has_trait(RunsFunction):

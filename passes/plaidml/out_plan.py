@@ -39,7 +39,7 @@ class OutPlan:
 
     @property
     def elements(self) -> int:
-        """The number of accumulators of one thread."""
+        """The number of outputs that one thread accumulates."""
         return prod(-(-n // t) for n, t in zip(self.tile, self.threads, strict=True))
 
     @property

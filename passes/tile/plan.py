@@ -118,7 +118,8 @@ class ExtractPlan:
     """True if all rows read the same elements."""
 
     def loads(self, rows: int, vectors: int) -> int:
-        """Return the loads of a register tile, unless each lane has a load of its own."""
+        """Return the number of loads in a register tile of elements that lanes share or that are
+        contiguous; 0 if each lane has a load of its own."""
         if self.access not in (Access.CONTIGUOUS, Access.BROADCAST):
             return 0
         each = vectors if self.access is Access.CONTIGUOUS else 1
@@ -173,7 +174,7 @@ class AccessPlan(Generic[S_co]):
 
     @cached_property
     def shared(self) -> int:
-        """The number of inputs and extracts whose vectors all rows share."""
+        """The number of inputs and extracts that have the same vectors in all rows."""
         extracts = (x for x in self.extracts if x.access is Access.CONTIGUOUS)
         return sum(x.is_shared for x in (*self.read, *extracts))
 
