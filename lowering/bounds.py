@@ -16,7 +16,8 @@ from tessella.support.sizes import Expr, Size
 
 @dataclass(frozen=True)
 class LoopBounds:
-    """The loop bounds of a statement's reduced indices."""
+    """Computes the first and the last values of loops over a statement's reduced indices, from its
+    constraints."""
 
     emitter: BlockEmitter
     constraints: Sequence[Constraint]

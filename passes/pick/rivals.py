@@ -121,7 +121,8 @@ def without_rivals(options: Options, prices: Prices, growth: float) -> dict[NnOp
 
 
 def _groups(cost: OpCost, listed: Sequence[Candidate]) -> Iterator[_Rivals]:
-    """Yield the rivals among an op's candidates."""
+    """Yield the groups of an op's candidates whose operands and results have the same places, so
+    that only one of each group is needed."""
     by_place: dict[tuple[PlaceAttr, ...], list[Candidate]] = {}
     for c in listed:
         if c.kernel.cost is None:

@@ -35,7 +35,7 @@ SHIFT = 128
 
 @dataclass(frozen=True)
 class Factor:
-    """A factor of a product: (x - zero) * scale."""
+    """An operand of a product, as bytes with a zero point and a scale: (x - zero) * scale."""
 
     x: SSAValue
     """The bytes."""
@@ -50,7 +50,8 @@ class Factor:
 
 
 def factor_of(value: SSAValue) -> Factor | None:
-    """Return a value as a factor; None if it is not computed from bytes."""
+    """Return an operand of a product as bytes with a zero point and a scale; None if it is not
+    computed from bytes."""
     op = value.owner
     if isinstance(op, ew.DequantizeOp):
         x, scale, zero = op.operands

@@ -66,8 +66,8 @@ def _read(size: int, target: Target) -> float:
 
 
 def _visited(flat: Flat[int], visits: int, element: int, size: int, target: Target) -> float:
-    """Return the cycles to load the cache lines of a tensor that is accessed at computed
-    positions."""
+    """Return the cycles to load the cache lines of a tensor of ``size`` bytes that an indexed write
+    accesses at computed positions."""
     points = prod(flat.ranges[name] for name in flat.free)
     run = points // max(1, visits) * element
     return visits * max(run, min(size, target.cache_line)) / target.bandwidth(size)
