@@ -81,8 +81,8 @@ class PackedProductsPass(ProgramPass):
 
 
 def words_of_integers(target: Target) -> tuple[str, int]:
-    """Return the format in which a target multiplies small integers by other integers: the element
-    type that a word has once it is decoded, and the number of words in a group."""
+    """Return the format of words whose integers a target multiplies by other integers: the element
+    type of a word, and the number of words in a group."""
     for element in ("i8", "i16"):
         for row in of_product(element, element, "i32", target):
             if row.m == 1 and not row.widens(element):

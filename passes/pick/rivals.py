@@ -108,7 +108,8 @@ def _fastest(rivals: Sequence[_Rival]) -> _Rival:
 
 
 def without_rivals(options: Options, prices: Prices, growth: float) -> dict[NnOp, list[Candidate]]:
-    """Return the candidates of each op, with only one for each combination of places.
+    """Return the candidates of each op, with only one generated kernel for each combination of
+    places.
 
     The limit is the growth of all weights by the factor ``growth``. Weights smaller than the
     last-level cache may add as many bytes as weights of its size.
@@ -121,8 +122,8 @@ def without_rivals(options: Options, prices: Prices, growth: float) -> dict[NnOp
 
 
 def _groups(cost: OpCost, listed: Sequence[Candidate]) -> Iterator[_Rivals]:
-    """Yield the groups of an op's candidates whose operands and results have the same places, so
-    that only one of each group is needed."""
+    """Yield the groups of generated kernels, among an op's candidates, whose operands and results
+    have the same places, so that only one of each group is needed."""
     by_place: dict[tuple[PlaceAttr, ...], list[Candidate]] = {}
     for c in listed:
         if c.kernel.cost is None:

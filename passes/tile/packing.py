@@ -56,9 +56,10 @@ def packed_places(
 
     An operand that does not depend on the rows is packed in panels if it is a constant, if it needs
     a copy anyway, or with ``copying``. Other operands that need a copy are stored with the vector
-    index innermost; so are all operands if ``width`` is None. For an instruction that sums groups
-    of products, every operand that moves with the lanes is packed in panels of groups. Such a panel
-    has the instruction's element type if rows share it, unless the body decodes its elements.
+    index innermost, as are all that need one if ``width`` is None. For an instruction that sums
+    groups of products, every operand that moves with the lanes is packed in panels of groups. Such
+    a panel has the instruction's element type if rows share it, unless the body decodes its
+    elements.
     """
     places: dict[int, PlaceAttr] = {}
     if op.is_map:

@@ -79,9 +79,12 @@ def partial_sums(
 def _cut(
     flat: Flat[int], s: Schedule, name: str, inside: int, unit: int, sizes: _Sizes
 ) -> tuple[str, int] | None:
-    """Return how a sum is cut into partial sums: the innermost index over whose full range a
-    partial sum would be too long, and the number of its values in a partial sum. None if no index
-    can be cut."""
+    """Return how a sum is cut into partial sums: an index, and the number of its values in each of
+    them.
+
+    The index ``name`` is the innermost one over whose full range a partial sum would be too long.
+    If it cannot be cut, the next inner index makes a partial sum. None if there is no such index.
+    """
     most = sizes.largest // inside
     if most >= 2 and name not in flat.pinned:
         steps, wanted = flat.ranges[name] // unit, max(1, sizes.part // inside)

@@ -202,9 +202,11 @@ def _reads_own(
 
 
 def _fits(op: ContractOp, name: str) -> bool:
-    """Return whether a statement can run in iterations of a shared loop over its index ``name``, if
-    the statement sums over this index: in blocks that neither leave a tensor nor are
-    constrained."""
+    """Return whether a statement can run in iterations of a shared loop over its index ``name``.
+
+    If it sums over this index, it must be possible to sum block by block: the index may neither
+    lead out of a tensor nor have constraints.
+    """
     if not _is_reduced(op, name):
         return can_share(op, name)
     ranges = op.ranges
