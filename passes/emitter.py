@@ -59,7 +59,8 @@ class Emitter(ABC):
 
 
 def groups_of(statements: Iterable[Statement]) -> Sequence[Group]:
-    """Return the groups of a kernel's statements, each after those that it reads."""
+    """Return the statements of a kernel in groups: those that write parts of one tensor together,
+    others alone. Each group comes after those whose results it reads."""
     groups: dict[SSAValue, Group] = {}
     for op in statements:
         init = op.init if isinstance(op, ContractOp) else None

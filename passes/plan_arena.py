@@ -135,7 +135,7 @@ def _joined(lifetimes: Sequence[Lifetime]) -> list[Lifetime]:
 
 
 def _place(lifetimes: Sequence[Lifetime], step: int | None) -> Size:
-    """Replace allocations by places in one arena. Returns the size of the arena."""
+    """Replace the allocations of buffers by offsets in one arena. Returns the size of the arena."""
     arena = arena_for(lifetimes, step)
     for x in sorted(lifetimes, key=lambda x: -estimated(x.size)):
         offset = arena.place(x)

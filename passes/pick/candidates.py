@@ -399,8 +399,8 @@ def _layouts(kernel: Kernel, op: NnOp, wanted: Sequence[PlaceAttr]) -> Sequence[
 
 
 def main_precision(op: NnOp) -> str:
-    """Return the precision of the floats that an op reads, otherwise writes, otherwise of its first
-    result."""
+    """Return the precision of the floats that an op reads. If it reads none, it is that of the
+    floats that the op writes, or else of its first result."""
     elements = (tensor_type(value).element_type for value in (*op.operands, *op.results))
     first = next(filter(is_float, elements), None)
     return precision_of(first or tensor_type(op.results[0]).element_type)
