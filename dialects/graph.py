@@ -30,8 +30,9 @@ know."""
 ELEMENTS = "nn.elements"
 """The name of the attribute with which @main's shape-valued arguments carry their elements."""
 PLACE = "nn.place"
-"""The name of the attribute that states the place of an argument or result of @main that is not
-row-major. If a part of a result's place is `any`, the kernel of the result decides it."""
+"""The name of the attribute that states the place (device, element type and layout) of an argument
+or result of @main that is not row-major. If a part of a result's place is `any`, the kernel that
+computes the result decides it."""
 
 
 @dataclass
@@ -145,8 +146,8 @@ def make_main(
     """Return a ``func.func @main`` with named arguments and an empty body, which ``finish_main``
     completes.
 
-    ``elements`` gives the elements of the shape-valued arguments, ``places`` the places of all
-    arguments if they are not row-major.
+    ``elements`` gives the elements of the shape-valued arguments, and ``places`` the place (device,
+    element type and layout) of every argument unless all are row-major.
     """
     func = FuncOp("main", (list(types), []))
     sizes = [(elements or {}).get(name) for name in inputs]

@@ -86,7 +86,7 @@ class Layout:
 
     @property
     def is_split(self) -> bool:
-        """True if the layout splits a dimension, for tensors of some rank."""
+        """True if the layout splits a dimension into blocks, at least for tensors of some rank."""
         return bool(self._widths)
 
     def splits(self, rank: int) -> bool:

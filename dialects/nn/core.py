@@ -244,10 +244,11 @@ class NnOp(IRDLOperation):
 
     Settings are the properties that define the computation; the text omits settings with their
     default value. The properties of ``PICK`` record how the op is computed, once its kernel is
-    picked: ``kernel`` (the kernel's name), ``places`` (the places of each operand, then of each
-    result) until the types carry the places, and ``fallback`` if the kernel serves none of the
-    requested places. The text has the properties of ``PICK`` in the attribute dictionary, with the
-    discardable attribute ``node`` (the name of the node that the op came from).
+    picked: ``kernel`` (the kernel's name), ``places`` (the device, element type and layout of each
+    operand, then of each result) until the types carry the places, and ``fallback`` if the kernel
+    runs at none of the requested places. The text has the properties of ``PICK`` in the attribute
+    dictionary, with the discardable attribute ``node`` (the name of the node that the op came
+    from).
     """
 
     RESULTS: ClassVar[int] = 1
@@ -471,9 +472,9 @@ class NnOp(IRDLOperation):
 
     @property
     def fallback(self) -> str | None:
-        """The kind of fallback if the picked kernel runs at none of the requested places: `layout`,
-        `fields`, or the name of the device that the kernel runs on. None if the op has no
-        fallback."""
+        """How the picked kernel deviates if it runs at none of the requested places: `layout`
+        (another memory layout), `fields` (other device-defined parts of the place, such as a memory
+        space), or the name of the device that it runs on. None if it runs at a requested place."""
         return None if self.picked_fallback is None else self.picked_fallback.data
 
     def pick(self, kernel: str, places: Sequence[PlaceAttr], fallback: str | None = None) -> None:

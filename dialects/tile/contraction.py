@@ -66,7 +66,7 @@ class ContractionOp(IRDLOperation):
     at = opt_prop_def(AtAttr)
     """The indices of the statement over which the shared loops of the kernel run."""
     storage = opt_prop_def(StorageAttr)
-    """The storage of the result within a step of shared loops; absent if the result is in
+    """The storage of the result within an iteration of the shared loops; absent if the result is in
     memory."""
     schedule = opt_prop_def(ScheduleAttr)
     combine = region_def("single_block")
