@@ -67,8 +67,8 @@ class _Problem:
         return {**self.rows, **self.keys}
 
     def last(self, past: Size) -> Linear:
-        """Return the last value of n that query m attends to, as a linear form of the scores'
-        dimensions.
+        """Return the last value of n that query m attends to, as an affine expression of the
+        scores' indices.
 
         Query m attends to the keys up to number m + ``past``.
         """
@@ -183,7 +183,7 @@ def _masked_scores(
     mask: SSAValue | None,
 ) -> tuple[SSAValue, Linear | None]:
     """Return the scores scale * +(Q[b.., m, k] * K[b.., n, k]) + M, and the last key that a query
-    attends to, as a form; None without causal masking.
+    attends to, as an affine expression of the scores' indices, or None without causal masking.
 
     The scores of later keys are -inf.
     """

@@ -68,8 +68,8 @@ def reduce_axes(
 
 
 def inner_type(value: SSAValue, shape: Sequence[Size]) -> Tensor:
-    """Return the row-major type of an intermediate tensor, with the device and element of a
-    value."""
+    """Return the row-major type of an intermediate tensor, with the device and the element type of
+    a value."""
     type, place = tensor_type(value), place_of(value.type)
     inner = tensor(type.element_type, shape)
     if place is None:

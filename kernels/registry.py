@@ -90,7 +90,7 @@ class Kernel:
     layouts: tuple[Layout, ...] = ()
     """The layouts in which the kernel runs; empty for any layout that all operands share.
 
-    ``BLOCKED`` stands for each layout with channels in blocks that a place requests.
+    ``BLOCKED`` stands for each layout with channels in blocks that a requested place names.
     """
     elements: Table | None = None
     """The element types that the kernel reads, computes with and writes; None for all that the op
@@ -129,8 +129,8 @@ class Kernel:
     """Function that returns a lower bound on the lowering's work, if one is known: a kernel with a
     bound above the best estimate is not lowered."""
     fields: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The values of the device's fields at the kernel's places. Fields that are not listed have
-    their defaults."""
+    """The values of the device-defined fields (such as a memory space) of the kernel's places.
+    Fields that are not listed have their defaults."""
 
     def __post_init__(self) -> None:
         if self.cost is None and self.lower is None:
@@ -153,14 +153,15 @@ class Kernel:
         return self.device == "host" or self.function is not None
 
     def place(self, device: str, precision: str, layout: Layout) -> PlaceAttr:
-        """Return the place with these parts and the kernel's fields."""
+        """Return the place with this device, precision and layout, and with the kernel's values of
+        the device-defined fields."""
         if not self.fields:
             return PlaceAttr.get(device, precision, layout)
         fields = tuple(sorted(self.fields.items()))
         return PlaceAttr.get(device, precision, layout, fields).with_defaults
 
     def runs_on(self, device: str) -> bool:
-        """Return whether the kernel serves places of a device."""
+        """Return whether the kernel runs on a device."""
         if self.device != CPU:
             return kind_of(device) == self.device
         return device in CPUS or self._runs_apart(device)
@@ -177,7 +178,8 @@ class Kernel:
         return {row.key: row for row in self.elements or ()}
 
     def row(self, found: Elements | None) -> Elements | None:
-        """Return the row of the kernel's table for an op's elements; None if there is none."""
+        """Return the row of the kernel's table for the element types that an op reads and writes;
+        None if there is none."""
         return found if self.elements is None or found is None else self._rows.get(found.key)
 
     @cached_property
@@ -188,8 +190,8 @@ class Kernel:
     def wants(
         self, op: NnOp, device: str, layout: Layout, precision: str | None = None
     ) -> list[PlaceAttr]:
-        """Return the places that the kernel requires of the op's operands and results, at a device
-        and in a layout.
+        """Return the places (device, element type and layout) that the kernel requires of the op's
+        operands and results, if it runs on ``device`` in ``layout``.
 
         ``precision`` is the element type in which the floats that it reads are stored; None keeps
         the operands' own types. Raises InternalError if the op does not accept the precision.
@@ -205,8 +207,8 @@ class Kernel:
         ]
 
     def _want(self, rank: int, number: int, own: PlaceAttr) -> PlaceAttr:
-        """Return the required place of operand or result ``number``, of rank ``rank``: the stated
-        one, otherwise ``own``, the kernel's place."""
+        """Return the required place of operand or result ``number``, of rank ``rank``: the one that
+        ``operands`` states, otherwise ``own``, the kernel's place."""
         place = self._stated(number, own) or own
         return place.replaced(layout=place.layout.for_rank(rank))
 
@@ -233,7 +235,7 @@ def register(kernel: Kernel) -> None:
 
 
 def _check_places(kernel: Kernel) -> None:
-    """Raise InternalError for layouts and fields that places do not have."""
+    """Raise InternalError if a kernel names a layout or a field of a device that does not exist."""
     stated = kernel.operands.items()
     layouts = [*kernel.layouts, *(each for _, each in stated if isinstance(each, Layout))]
     wrong = next((x for x in layouts if x != BLOCKED and not is_layout_name(x.name)), None)
@@ -330,7 +332,8 @@ def readable_elements(device: str) -> Sequence[str]:
 
 
 def serves(needed: str, place: PlaceAttr) -> bool:
-    """Return whether a kernel is registered at the device of a requested place.
+    """Return whether a kernel is registered for the device of ``place``, which a user has
+    requested.
 
     ``needed`` is an op (`nn.conv`), for any of its kernels, or one kernel of an op
     (`nn.conv/winograd`). A place may follow (`nn.conv at opencl/f16/image`): the kernel must then
@@ -499,8 +502,9 @@ def called(
     """Register the decorated function like ``host`` does, but as an alternative to generated
     kernels.
 
-    The kernel runs at the CPU's places, row-major, with its own cost. ``method`` is the name of its
-    library. The results have the op's types; arrays of equal elements may have strides of 0.
+    The kernel runs on row-major tensors of the CPU, and ``cost`` estimates its time. ``method`` is
+    the name of its library. The results have the op's types; an array of equal elements may have
+    strides of 0.
     """
     kernel = Kernel(name, op, CPU, (NCHW,), elements, applies, cost, method=method)
     return _function(kernel, generated_limits)

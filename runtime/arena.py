@@ -107,8 +107,8 @@ class Workspaces:
 class Workspace:
     """Memory that one call at a time uses. Calls of several programs may use it in turn.
 
-    A workspace holds an arena as large as the largest program needs, recyclers for outputs, and the
-    frames of the programs.
+    A workspace holds an arena as large as the largest program needs, recyclers for outputs, and a
+    frame for each program: the program's steps, bound to this memory.
     """
 
     def __init__(self) -> None:
@@ -152,8 +152,9 @@ class Workspace:
         return self.address
 
     def device_arena(self, name: str, fields: Fields, size: int) -> Memory:
-        """Return an arena of at least ``size`` bytes on a device, for values at these fields.
-        Raises ResourceError if it cannot be allocated."""
+        """Return an arena of at least ``size`` bytes on a device, for values whose places have
+        these device-defined fields (such as a memory space). Raises ResourceError if it cannot be
+        allocated."""
         found = self._device_arenas.get((name, fields))
         if found is None or found.size < size:
             found = self._device_arenas[name, fields] = Memory(device(name), size, fields)

@@ -32,8 +32,8 @@ HOST = "host"
 
 @dataclass(frozen=True)
 class CopyStep:
-    """A step that copies a value between the memories of two devices, or to other fields of one
-    device."""
+    """A step that copies a value between the memories of two devices, or between places on one
+    device that differ in their fields (such as the memory space)."""
 
     start: str
     """The device that the value is copied from, or ``host``."""
@@ -44,7 +44,8 @@ class CopyStep:
     once: bool = False
     """True if the value is a constant, which is copied once for all calls of the program."""
     fields: Fields = ()
-    """The fields of the place that the value is copied to."""
+    """The device-defined fields (such as a memory space) of the place that the value is copied
+    to."""
 
     @property
     def name(self) -> str:
@@ -97,7 +98,8 @@ class DeviceStep:
     specs: tuple[TensorSpec, ...]
     """The specs of the outputs."""
     fields: Fields = ()
-    """The fields of the places of all values that the kernels compute."""
+    """The device-defined fields (such as a memory space) of the places of all values that the
+    kernels compute."""
 
     def at(self, values: Mapping[str, int]) -> DeviceStep:
         """Return the step for values of the symbols."""

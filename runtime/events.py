@@ -96,7 +96,7 @@ class Stream:
 
     @property
     def is_full(self) -> bool:
-        """True if a thread's room is full, so that events may be missing."""
+        """True if the memory for a thread's events is full, so that events may be missing."""
         return bool((self._slots["event"] >= self._slots["events_end"]).any())
 
     def written(self) -> list[Array]:

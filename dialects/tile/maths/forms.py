@@ -48,8 +48,8 @@ def _scaled(size: Expr, factor: Fraction) -> Constant:
 
 
 def _whole(a: Constant) -> Size:
-    """Return a constant that is added to a symbolic size. Raises UndecidedSizeError for a
-    fraction."""
+    """Return a constant as an integer or a symbolic size, so that a symbolic size can be added to
+    it. Raises UndecidedSizeError for a fraction."""
     if isinstance(a, Expr):
         return a
     if a.denominator != 1:
