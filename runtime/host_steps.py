@@ -57,7 +57,7 @@ class HostCall:
         self._outputs = [*enumerate(step.outputs)]
 
     def resize(self, step: Any, sized: Any, workspace: Any) -> None:
-        """Change the step to values of the symbols."""
+        """Replace the step by one for other values of the symbols."""
         assert isinstance(step, HostStep)
         self.step = step
 

@@ -151,7 +151,8 @@ class LoadedModel(CallableModel):
         return self._entries[0].target
 
     def explain(self) -> Explanation:
-        """Return which kernel runs each op, at which place, and why."""
+        """Return which kernel runs each op, at which place (device, element type and layout), and
+        why."""
         return _explanation(self._entries[self._latest], self._where)
 
     def check(self) -> None:
@@ -184,7 +185,7 @@ class LoadedModel(CallableModel):
                 yield from each.rest.parts()
 
     def parts(self) -> Iterator[ProfiledProgram]:
-        """Yield the loaded programs, subprograms included, and their work."""
+        """Yield the loaded programs, subprograms included, each with the work of its kernels."""
         return self._parts()
 
     def serves(self, feeds: Mapping[str, Value]) -> bool:

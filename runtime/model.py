@@ -237,7 +237,7 @@ class CallableModel(ABC):
 
     @abstractmethod
     def _parts(self) -> Iterator[ProfiledProgram]:
-        """Yield the existing programs, subprograms included, and their work."""
+        """Yield the existing programs, subprograms included, each with the work of its kernels."""
 
     def _repr_html_(self) -> str:
         """Return the signature as a table, which notebooks show."""
@@ -443,8 +443,7 @@ class CallableModel(ABC):
         *arrays : array_like
             The first inputs.
         out : ndarray or sequence of ndarray or None, optional
-            An array for the output, or one for each output, as ``run`` takes them. Of a model that
-            has an input of this name, it is that input.
+            An array for the output, or one for each output, as ``run`` takes them. If the model has an input named ``out``, it is that input.
         **named : array_like
             The other inputs by name.
 

@@ -1,21 +1,19 @@
 """The thread pool of a process: threads that run programs together with their callers.
 
 The code of the pool is native (``codegen.pool``), and a part of each program that threads can
-share. The threads of the pool, the helpers, never touch Python. They, their
-code and the memory that they wait in live as long as the process, as the interpreter may end during
-a run.
+share. The threads of the pool, the helpers, never touch Python. They, their code and the memory
+that they wait in live as long as the process, as the interpreter may end during a run.
 
-A team is one block of zeroed memory in lines of 128 bytes, so that no two threads write into a pair
-of cache lines that is fetched together:
+A run of a segment consists of phases, which barriers separate. A share is the work of one thread in
+a phase. A run is narrowed if it has fewer shares than the caller has requested threads. A team is
+one block of zeroed memory in lines of 128 bytes, so that no two threads write into a pair of cache
+lines that is fetched together:
 
-| lines | content |
-|---|---|
-| 0, 1 | the table: system functions, attributes of new threads, and counts (``TABLE``) |
-| 2, 3 | the number of runs that have arrived, and the number of runs that have left |
-| 4 | the narrowing of runs, and the end of the last short launch (``ELASTIC``) |
-| 5 to 68 | the futex words of queued runs |
-| one for each helper | its futex word: the slot that it serves, or 0 |
-| records, one for each concurrent run | a line for the run, and a slot for each share |
+| lines | content | |---|---| | 0, 1 | the table: system functions, attributes of new threads, and
+counts (``TABLE``) | | 2, 3 | the number of runs that have arrived, and the number of runs that have
+left | | 4 | the narrowing of runs, and the end of the last short launch (``ELASTIC``) | | 5 to 68 |
+the futex words of queued runs | | one for each helper | its futex word: the slot that it serves, or
+0 | | records, one for each concurrent run | a line for the run, and a slot for each share |
 
 Beside each futex word is a flag that a thread sleeps on the word. The futex word of a slot is four
 times the number of a phase, plus the state of a share of the phase (``OFFERED``, ``TAKEN``,
@@ -238,7 +236,7 @@ def _signals() -> ctypes.Array[ctypes.c_char]:
 
 
 def _immortal(code: Code) -> Code:
-    """Keep code mapped for ever: threads are in it when the interpreter ends."""
+    """Keep code mapped for ever: threads may run it when the interpreter ends."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
     return code
 
