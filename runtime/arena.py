@@ -113,8 +113,8 @@ class Workspace:
 
     def __init__(self) -> None:
         self.frames: dict[object, Any] = {}
-        """Steps that programs have bound to this memory in the current window, by the programs'
-        keys.
+        """The frames of the programs that used this memory in the current window of calls, by the
+        programs' keys.
 
         No frame refers to its workspace or program, so that no reference cycle delays freeing
         either.

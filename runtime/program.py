@@ -62,7 +62,7 @@ class ScanStep:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     specs: tuple[TensorSpec, ...]
-    """The specs of the returned sequences."""
+    """The shapes and dtypes of the returned sequences."""
 
     def at(self, values: Mapping[str, int]) -> ScanStep:
         """Return the step for values of the symbols. The body receives these values when it
@@ -93,7 +93,8 @@ class RunObserver(Protocol):
         ...
 
     def attach(self, contexts: Array) -> None:
-        """Receive the events of segments that run in these contexts."""
+        """Receive the events of segments that run with these contexts, the blocks of run-time state
+        of the threads."""
         ...
 
 
@@ -112,7 +113,8 @@ class Program:
     """The nodes of each check that can fail, by the number of the check. A segment reports this
     number plus 1 as its status."""
     code: Library | None = None
-    """The segments, and the pool's code if threads can share one."""
+    """The native code of the segments, and that of the thread pool if several threads can run a
+    segment."""
     calls: Sequence[CallEvent] = ()
     """The calls in segments, by the numbers in their events."""
     recorder: RunObserver | None = None
@@ -390,7 +392,8 @@ class _Sized:
 
     @functools.cached_property
     def fresh(self) -> Mapping[int, TensorSpec]:
-        """The specs of the values that steps write into given arrays."""
+        """The shape and dtype of each value that a step writes into an array that it is given, by
+        the value's number."""
         found: dict[int, TensorSpec] = {}
         for step in self.steps:
             if isinstance(step, NativeStep):
@@ -459,8 +462,8 @@ class _Frame:
             self._steps = [recorder.watched(bound, step) for bound, step in pairs]
 
     def _new_contexts(self, threads: int, recorder: RunObserver | None) -> Array:
-        """Return zeroed contexts for threads, in cache their own lines, with the address of the
-        symbols' values."""
+        """Return a zeroed context for each thread, each in its own cache lines, with the address of
+        the symbols' values."""
         contexts = aligned(threads * CONTEXT_SLOTS * 8, LINE).view(np.int64)
         contexts.fill(0)
         contexts[_SIZES::CONTEXT_SLOTS] = ctypes.addressof(self._numbers)

@@ -1,5 +1,5 @@
-"""The continuation after a graph break: steps whose result shapes only their values determine,
-followed by another subprogram."""
+"""The continuation after a graph break: steps whose result shapes depend on values that they
+compute, followed by another subprogram."""
 
 from __future__ import annotations
 

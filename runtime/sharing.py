@@ -42,7 +42,8 @@ def packed(arrays: list[Array]) -> list[Array]:
     """Return the bytes of each array, aligned to ``ALIGNMENT``; they are shared and must not be
     modified.
 
-    The list is emptied: each array is released once its bytes are copied. Raises ResourceError.
+    The list is emptied: each array is released once its bytes are copied. Raises ResourceError if
+    memory is short.
     """
     missing: dict[Key, Array] = {}
     chosen = [_first(bytes_of(array), _shared, missing) for array in arrays]

@@ -60,7 +60,8 @@ class _Option:
     place: PlaceAttr
     cost: float
     growth: float = 0.0
-    """Bytes of weights that the picked kernel saves over this rival."""
+    """The number of bytes by which the weights that this candidate reads are larger than those of
+    the picked kernel."""
 
     def __str__(self) -> str:
         return f"{self.site.kernel.name} at {self.place}"
@@ -196,8 +197,8 @@ class Explainer:
         others: list[_Option],
         picked: list[str],
     ) -> list[Rejected]:
-        """Return the rejected candidates with the reasons. ``picked`` has the names of the picked
-        one, as prices are recorded."""
+        """Return the rejected candidates with the reasons. ``picked`` has the names under which the
+        price of the picked candidate (its cost by the caller's function) may be recorded."""
         found, prices = self.found.get(op), recorded_prices(op)
         price = next((prices[name] for name in picked if name in prices), None)
         result: list[Rejected] = [
@@ -258,8 +259,9 @@ def _is_picked(c: Candidate, op: NnOp) -> bool:
 
 
 def _reason_of_prices(price: float, other: float | None, growth: float) -> str:
-    """Return why a candidate was not picked, given the price of the picked one and its own, None if
-    it was not needed, and the growth of weights that it causes."""
+    """Return why a candidate was not picked. ``price`` is the price of the picked candidate, its
+    cost by the caller's function. ``other`` is the price of this candidate, or None if no price was
+    needed, and ``growth`` the number of bytes by which its weights are larger."""
     if other is None:
         return "the price of its least time exceeds that of another candidate"
     found = f"its price is {other:.3g}, that of the picked one {price:.3g}"
@@ -322,7 +324,7 @@ def _pick(record: Mapping[str, Attribute]) -> Pick | None:
 
 
 def _widened(places: Sequence[str], target: Target) -> list[str]:
-    """Return the narrow floats in places that the target has no instruction to multiply."""
+    """Return the narrow float types in places that the target has no instruction to multiply."""
     named = dict.fromkeys(parse_place(place).precision.data for place in places)
     narrow = [name for name in named if name in FLOATS and ELEMENTS[name].narrow]
     return [p for p in narrow if not any(of_product(p, p, ELEMENTS[p].arithmetic, target))]

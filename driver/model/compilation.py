@@ -120,7 +120,8 @@ class ProgramCompilation(Generic[S]):
             return self.source.graph({i.name: shape for i, shape in shapes}, self.key.known)
 
     def _graph_before(self, after: Rest[Interface] | None) -> Graph:
-        """Return the graph of a program with this continuation."""
+        """Return the graph of the program whose continuation is ``after``: the graph of the source,
+        or the same graph with a graph break after each op that defines symbols."""
         graph = self._graph()
         if graph.divided is None or _is_same(graph.rest, after):
             return graph
