@@ -127,7 +127,8 @@ class CompileOptions(TypedDict, total=False):
     """How many threads run a program, with the one that calls it; the default is that of
     ``targets.threads``."""
     fallback: Fallback | None
-    """``allow``, the default; ``error`` refuses ops that no kernel at the places can run."""
+    """``allow``, the default, runs ops that no kernel at the places can run at another place;
+    ``error`` refuses such ops."""
     timeout: float | None
     """The most seconds that a compilation may take before it raises CompileTimeoutError; None, the
     default, for no limit."""
@@ -177,7 +178,8 @@ class CheckedOptions(Options):
 
 
 def make_options(**given: Unpack[CompileOptions]) -> CheckedOptions:
-    """Return a user's options, checked and completed with defaults. Raises OptionError.
+    """Return a user's options, checked and completed with defaults. Raises OptionError for an
+    option that does not exist, and for an invalid value.
 
     The default places are those of the target: channels-last f32 first, then others, then NumPy.
     """

@@ -443,7 +443,8 @@ class CallableModel(ABC):
         *arrays : array_like
             The first inputs.
         out : ndarray or sequence of ndarray or None, optional
-            An array for the output, or one for each output, as ``run`` takes them. If the model has an input named ``out``, it is that input.
+            An array for the output, or one for each output, as ``run`` takes them. If the model
+            has an input named ``out``, the argument is that input.
         **named : array_like
             The other inputs by name.
 

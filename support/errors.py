@@ -51,7 +51,8 @@ class ShapeError(TessellaError):
 
 
 class UnknownValueError(ShapeError):
-    """A specialised quantity, such as a shape, depends on values of inputs that are not known.
+    """A quantity that must be known at compile time, such as a shape, depends on values of inputs
+    that are not known.
 
     ``names`` are the inputs that determine it; they are empty if no inputs do.
     """

@@ -260,7 +260,8 @@ class Expr:
 
     @property
     def negative(self) -> bool | None:
-        """True if the value is below 0: true or false for all values, None if neither is known."""
+        """True if the value is below 0 for all values of the symbols, False if it is for none, and
+        None if neither is known."""
         low, high = self.bounds
         return high < 0 if high < 0 or low >= 0 else None
 

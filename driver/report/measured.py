@@ -17,7 +17,7 @@ Key = tuple[str, tuple[str, ...]]
 
 
 class Rows:
-    """The rows of a profile in the order of the program. Each step takes its own row."""
+    """The rows of a profile in program order. Each step takes the rows of its own calls."""
 
     def __init__(self, profile: Profile) -> None:
         self._rows: dict[Key, deque[ProfileRow]] = defaultdict(deque)

@@ -71,8 +71,8 @@ those of arrays."""
 MAX_VERSIONS = 64
 """The most programs for size ranges that a model caches."""
 MOST_TURNS = 4
-"""The most further ranges of a dimension that begin at sizes where a decision of the compiler
-changes."""
+"""The maximum number of additional ranges of a dimension. Each begins at a size where a decision of
+the compiler changes."""
 
 
 class OpenSizes:
@@ -91,8 +91,9 @@ class OpenSizes:
         """``made_for`` are the symbols of a source with sizes that are symbolic already, ``starts``
         the first sizes of ranges, ``elements`` the elements of shape-valued inputs by index.
 
-        ``unnamed`` are the dimensions whose names only tell where they are. Unless ``openness`` is
-        `fixed`, they are symbolic once they vary.
+        ``unnamed`` has the names of dimensions that the model does not name: they only say which
+        dimension of which input it is. Unless ``openness`` is `fixed`, these dimensions are
+        symbolic once they vary.
         """
         self._given = tuple(inputs), openness, made_for, starts, elements
         self._unnamed = unnamed
@@ -199,7 +200,8 @@ class OpenSizes:
     def _related(
         self, sizes: Mapping[str, int], numbers: Mapping[str, int], fixed: Set[int | str]
     ) -> Mapping[str, Size]:
-        """Return the sums of other dimensions that dimensions equal, by name."""
+        """Return, for each dimension that equals a sum of other dimensions at these sizes, the sum
+        by the name of the dimension."""
         names = (n for n in self._open - fixed if sizes[n] >= FEW)
         found = {n: self._sums.equal(self._names[n], sizes[n], numbers) for n in names}
         return {name: equal for name, equal in found.items() if equal is not None}
@@ -254,9 +256,9 @@ class OpenSizes:
         )
 
     def divided(self, places: Sequence[ValueInfo], shapes: Shapes) -> OpenSizes:
-        """Return these sizes with a symbol for each set of unnamed dimensions that have been equal
-        so far and are equal in ``shapes``. In ``places``, unnamed dimensions have distinct names.
-        """
+        """Return a copy of this object with one symbol for each set of unnamed dimensions that have
+        been equal so far and are equal in ``shapes``. In ``places``, unnamed dimensions have
+        distinct names."""
         found: dict[tuple[int | str, int], str] = {}
 
         def name(place: int | str, dim: int | str, size: int) -> int | str:
@@ -386,7 +388,8 @@ class OpenSizes:
         return bool(symbols)
 
     def closed(self) -> Sequence[str]:
-        """Return the ranges within the bounds that are compiled as numbers, and the reasons."""
+        """Return a text for each range of sizes within the bounds in which each size is compiled as
+        a number, not as a symbol, with the reason."""
         found: list[str] = []
         for name in self.names:
             for start in self._starts(name):

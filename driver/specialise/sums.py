@@ -36,8 +36,8 @@ class Sums:
         """Learn a sum from an error that says that the compiler has to decide whether one of
         ``symbols`` equals it.
 
-        Returns False for other errors, and for a sum that is known: the sizes are others, which
-        have no such relation.
+        Returns False for other errors, and for a sum that is known already: the sizes that are
+        being compiled then do not have this relation.
         """
         apart = expression(error.apart) if isinstance(error, UndecidedSizeError) else None
         if apart is None:

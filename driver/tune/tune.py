@@ -1,4 +1,4 @@
-"""Measure the kernels that the pick chooses from on this machine, and store the times.
+"""Measure, on this machine, the kernels that the compiler chooses from, and store the times.
 
 A measurement runs a kernel for an op at a place as its own program, with the schedules, packed
 weights and copies that it has in any program. The candidates of an op with the lowest estimates run
@@ -96,7 +96,7 @@ class Unit:
 
 
 WHOLE = (0, 1)
-"""The share that contains all ops."""
+"""The value of the argument ``share`` of ``tune`` that stands for all ops."""
 
 
 def tune(
