@@ -65,7 +65,7 @@ class Subprogram:
     interface: Interface
     source: Callable[[Sequence[ValueInfo]], Source]
     """A function that returns the source of this subprogram for given types of its inputs. Raises
-    TessellaError."""
+    TessellaError if there is no program for these types."""
 
 
 class Source(Protocol):
@@ -183,8 +183,8 @@ def returned_values(func: FuncOp) -> Sequence[SSAValue]:
 def stated_places(
     attributes: ArrayAttr[DictionaryAttr] | None, count: int
 ) -> Sequence[PlaceAttr | None]:
-    """Return the place that the attributes of each of ``count`` arguments or results state; None
-    where no place is stated."""
+    """Return the place (device, element type and layout) that the attributes of each of ``count``
+    arguments or results state; None where no place is stated."""
     stated = [marks.data.get(PLACE) for marks in attributes or ()]
     return [place if isinstance(place, PlaceAttr) else None for place in stated] or [None] * count
 
@@ -202,7 +202,7 @@ def finish_main(
     places: Sequence[PlaceAttr] = (),
 ) -> None:
     """Complete ``@main`` with a return of ``values``. ``names`` are their names for users, and
-    ``places`` their places if they are not row-major."""
+    ``places`` their places (device, element type and layout) unless all are row-major."""
     func.body.block.add_op(ReturnOp(*values))
     func.update_function_type()
     func.res_attrs = ArrayAttr(_marks(names, places))

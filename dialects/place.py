@@ -308,7 +308,8 @@ def parse_place(text: str) -> PlaceAttr:
 
 
 def _parsed_fields(device: str, texts: Sequence[str], place: str) -> Fields:
-    """Return the fields that a place names. Raises OptionError."""
+    """Return the fields that a place names. Raises OptionError for an unknown field or value, and
+    for a field that is named twice."""
     wrong = unknown_field(device, texts)
     if wrong is not None:
         part, expected = wrong

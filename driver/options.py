@@ -119,8 +119,9 @@ class CompileOptions(TypedDict, total=False):
     """
 
     places: Sequence[str] | str | None
-    """The places where kernels may run, or the name of a list of places; by default the target,
-    then NumPy. The order of the places decides between similar costs."""
+    """The places (device, precision and layout, such as ``x86/f32/nhwc``) where kernels may run, or
+    the name of a list of places; by default the target, then NumPy. The order of the places decides
+    between similar costs."""
     target: str | None
     """The machine to compile for; by default ``native``, which is this machine."""
     threads: int | None
@@ -146,7 +147,8 @@ class CheckedOptions(Options):
     arch: str
     """The first component of the target's places, such as ``x86``."""
     fallback: Fallback = "allow"
-    """`error` refuses ops that no kernel at the requested places can run."""
+    """`allow` runs ops that no kernel at the requested places can run at another place; `error`
+    refuses such ops."""
     kernels: str = ""
     """The kernels that are off or preferred, from the option or the environment."""
     several: bool = False

@@ -219,8 +219,8 @@ class KernelBuilder:
         return attribute_of(self.computes)
 
     def result_type(self, op: NnOp, result: int = 0) -> Tensor:
-        """Return the type of result number ``result`` of an op, with the place that its kernel
-        gives it."""
+        """Return the type of result number ``result`` of an op, with the device, element type and
+        layout that the op's kernel requires."""
         places = op.places
         type = tensor_type(op.results[result])
         return placed(type, places[len(op.operands) + result]) if places else type

@@ -1,4 +1,5 @@
-"""The kernel registry: the kernels of each op, their places, costs and lowerings.
+"""The kernel registry: the kernels of each op, with their places (device, element types and
+layouts), costs and lowerings.
 
 One declaration registers a kernel. ``@native`` registers a generated kernel, which runs on every
 CPU:
@@ -106,8 +107,8 @@ class Kernel:
     operands: Mapping[int, PlaceAttr | Layout] = field(
         default_factory=dict[int, PlaceAttr | Layout]
     )
-    """Places of single operands (by number) or results (by ``-1``, ``-2``...) that differ from the
-    kernel's place.
+    """The places (device, precision and layout) of single operands (by number) or results (by
+    ``-1``, ``-2``...) that differ from the place at which the kernel runs.
 
     A layout stands for a place with that layout at the kernel's device. `any` in a place means that
     an operand keeps its device, precision, layout or field and is not converted; a result takes the
@@ -412,8 +413,9 @@ def why_unreadable(kernel: Kernel, found: Elements | None) -> str:
 
 
 def layouts_among(kernel: Kernel, given: Sequence[Layout]) -> Sequence[Layout]:
-    """Return the layouts in which a kernel runs, among the layouts of places. A kernel for any
-    layout runs in all of ``given``, and ``BLOCKED`` stands for the blocked ones among them."""
+    """Return the layouts in which a kernel can run, given the layouts of some places. A kernel for
+    any layout can run in all of ``given``, and ``BLOCKED`` stands for the blocked ones among
+    them."""
     if not kernel.layouts:
         return tuple(dict.fromkeys(given))
     blocked = (layout for layout in given if layout.block and BLOCKED in kernel.layouts)
@@ -423,8 +425,8 @@ def layouts_among(kernel: Kernel, given: Sequence[Layout]) -> Sequence[Layout]:
 def _all_wants(
     kernel: Kernel, op: NnOp, places: Sequence[PlaceAttr]
 ) -> Iterator[Sequence[PlaceAttr]]:
-    """Yield the places that a kernel requires for an op, for each device and layout of ``places``
-    in which the kernel runs."""
+    """Yield the places (device, precision and layout) that a kernel requires of an op's operands
+    and results, for each device and layout of ``places`` in which the kernel can run."""
     # A result of low rank is row-major, whatever layout the kernel runs in.
     layouts = layouts_among(kernel, [place.layout for place in places])
     for device in filter(kernel.runs_on, dict.fromkeys(place.device.data for place in places)):
@@ -432,7 +434,8 @@ def _all_wants(
 
 
 def accepts(wants: Sequence[PlaceAttr], places: Sequence[PlaceAttr]) -> bool:
-    """Return whether each of ``places`` satisfies the place that a kernel requires."""
+    """Return whether each of ``places`` has the device, precision and layout that a kernel requires
+    in ``wants``; `any` there permits all."""
     return all(want.accepts(place) for want, place in zip(wants, places, strict=True))
 
 

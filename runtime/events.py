@@ -79,7 +79,8 @@ class Stream:
     """The events that threads write, with a row of memory for each thread."""
 
     def __init__(self, contexts: Array, room: int, *, counter: bool | None = None) -> None:
-        """Give each thread of ``contexts`` room for ``room`` events.
+        """Allocate memory for ``room`` events for each thread. ``contexts`` has the context of each
+        thread.
 
         ``counter`` says whether the threads read the processor's counter instead of the system's
         clock; by default, they do if the counter is known to be steady.

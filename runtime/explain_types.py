@@ -6,7 +6,8 @@ from typing import TypedDict
 
 
 class Rejected(TypedDict):
-    """A candidate for an op, a kernel at a place, that was not picked, and the reason."""
+    """A kernel at a place (device, precision and layout) that could have run an op, but was not
+    picked, and the reason."""
 
     kernel: str
     place: str
@@ -50,7 +51,7 @@ class OpEntry(TypedDict):
 
 
 class Conversion(TypedDict):
-    """A conversion of a value between places.
+    """A conversion of a value to another place (device, precision and layout).
 
     ``value`` is the node that produced the value, or the value's name; ``source`` and ``target``
     are the places, ``bytes`` the size before the conversion, and ``estimate`` the estimated

@@ -140,7 +140,7 @@ class LoadedModel(CallableModel):
         """True if the program that serves a call depends on values of inputs."""
         self._serving: dict[Shapes, Sequence[int]] = {}
         self._plain: dict[Shapes, _Loaded] = {}
-        """Programs by the shapes that they serve; empty if the choice of a program depends on
+        """Programs by the input shapes that they serve; empty if the choice of a program depends on
         values of inputs."""
         if not (self._symbolic or self._sized) and len(self._entries) == 1:
             self._executable(0)
@@ -156,7 +156,7 @@ class LoadedModel(CallableModel):
         return _explanation(self._entries[self._latest], self._where)
 
     def check(self) -> None:
-        """Verify the bytes of all weights. Raises InvalidModelError."""
+        """Verify the bytes of all weights. Raises InvalidModelError if they are damaged."""
         self._artifact.check()
 
     def save(self, path: str | os.PathLike[str]) -> None:

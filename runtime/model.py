@@ -67,7 +67,8 @@ class _Input:
     shape: tuple[int | str, ...]
 
     def convert(self, value: npt.ArrayLike) -> Array:
-        """Convert a value to a contiguous array of the element type. Raises InputError."""
+        """Convert a value to a contiguous array of the element type. Raises InputError if it is not
+        an array, or has another element type."""
         dtype = dtype_name(self.dtype)
         array = _asarray(value, self.name, f"{dtype} {self.shape}")
         is_python = isinstance(value, list | tuple | int | float | complex)
@@ -108,7 +109,7 @@ class _Passed:
 
     def convert(self, value: Any) -> Any:
         """Convert the elements of a list, or the value of an optional, to contiguous arrays; None
-        stays None, and dictionaries are copied. Raises InputError."""
+        stays None, and dictionaries are copied. Raises InputError for a value of another type."""
         if isinstance(value, list | tuple):
             items = enumerate(cast(Sequence[Any], value))
             return [self._item(item, f"{self.name}[{i}]") for i, item in items]

@@ -107,7 +107,7 @@ several.
 OFFERED, TAKEN, DONE = 1, 2, 3
 
 RING = 64
-"""Futex words for queued runs; more runs share them."""
+"""The number of futex words for queued runs. If more runs are queued, several share a word."""
 ENTERED, LEFT, ELASTIC_AT, TURNS = 2 * LINE, 3 * LINE, 4 * LINE, 5 * LINE
 HELPERS = TURNS + RING * LINE
 RECORDS = HELPERS + MOST * LINE
@@ -194,7 +194,7 @@ class ThreadPool:
 
     def _new_address(self) -> int:
         """Allocate the memory of a team, fill in its table, and return its address. Raises
-        MemoryError."""
+        MemoryError if it cannot be allocated."""
         attributes, signals = ctypes.create_string_buffer(256), _signals()
         libc.function("pthread_attr_init")(attributes)
         libc.function("pthread_attr_setstacksize")(attributes, ctypes.c_size_t(_STACK))

@@ -71,7 +71,7 @@ def placed(sizes: Sequence[int]) -> list[Array]:
     """Return arrays of these sizes in bytes, aligned to ``ALIGNMENT``, in one block.
 
     The whole pages of an array are returned to the system once nothing refers to it. Raises
-    ResourceError.
+    ResourceError if memory is short.
     """
     block, end = aligned(sum(map(_room, sizes))), 0
     arrays: list[Array] = []

@@ -55,7 +55,7 @@ class Apart(Protocol):
 
 @dataclass(frozen=True)
 class Condition:
-    """An ordering of two sizes, true for all, some or no values of their symbols.
+    """A comparison of two sizes, true for all, some or no values of their symbols.
 
     Call `decided` or `always` to turn it into a `bool`.
     """

@@ -66,8 +66,8 @@ class Symbol:
 
     @property
     def samples(self) -> tuple[int, int, int]:
-        """The usual value, and those toward the ends of the range, at which kernels are
-        compared."""
+        """The values of the symbol for which kernels are compared: the usual value, the least one
+        (but at least 1), and a large one."""
         return self.usual, max(1, self.low), min(self.high, SPREAD * self.usual)
 
     def evaluate(self, symbol: Callable[[Symbol], int]) -> int:

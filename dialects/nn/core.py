@@ -107,8 +107,8 @@ def element_type(dtype: npt.DTypeLike) -> Attribute:
 
 
 def tensor(element: Attribute, shape: Sequence[Size]) -> Tensor:
-    """Return a tensor type without a place. Raises ShapeError for a shape that no array can
-    have."""
+    """Return a tensor type without a place (device, precision and layout). Raises ShapeError for a
+    shape that no array can have."""
     return _tensor(element, tuple(shape))
 
 
@@ -459,8 +459,8 @@ class NnOp(IRDLOperation):
 
     @property
     def places(self) -> tuple[PlaceAttr, ...] | None:
-        """The places that the picked kernel requires: one for each operand, then one for each
-        result. None if there are none yet.
+        """The places (device, element type and layout) that the picked kernel requires: one for
+        each operand, then one for each result. None if there are none yet.
 
         The property ``picked_places`` holds them until the types of the values carry them.
         """
@@ -478,7 +478,8 @@ class NnOp(IRDLOperation):
         return None if self.picked_fallback is None else self.picked_fallback.data
 
     def pick(self, kernel: str, places: Sequence[PlaceAttr], fallback: str | None = None) -> None:
-        """Record the picked kernel, its places, and the kind of fallback if it is one."""
+        """Record the picked kernel, the places of its operands and results, and the kind of
+        fallback if it is one."""
         self.picked_kernel = StringAttr(kernel)
         self.picked_places = ArrayAttr(places)
         self.picked_fallback = None if fallback is None else StringAttr(fallback)

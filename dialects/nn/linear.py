@@ -105,7 +105,8 @@ def transposed_extent(
     size: Size, kernel: Size, stride: int, before: int, after: int, dilation: int, output_pad: int
 ) -> Size:
     """Return the size of a dimension of a transposed convolution's result: the positions that the
-    moved windows write, plus ``output_pad``, minus the padding. Raises ShapeError."""
+    moved windows write, plus ``output_pad``, minus the padding. Raises ShapeError if the window is
+    malformed, or if the padding is larger than the result."""
     if (
         decided(size < 1)
         or decided(kernel < 1)

@@ -173,8 +173,8 @@ class Flat(Generic[S_co]):
 
 
 def layout_of(value: SSAValue, packed: PlaceAttr | None = None) -> Layout:
-    """Return the layout of a value, or of the place into which it is to be packed. A value without
-    a place is row-major."""
+    """Return the layout of a value in memory, or of the place into which it is to be packed. A
+    value without a place is row-major."""
     if packed is not None and packed.layout != ANY_LAYOUT:
         return packed.layout
     place = _packed(value) or place_of(value.type)
@@ -296,8 +296,9 @@ def flatten(op: ContractOp, packed: Mapping[int, PlaceAttr] | None = None) -> Fl
     """Flatten a statement: return its accesses as offsets and strides. In shared loops, the result
     describes the part of the statement that one iteration runs.
 
-    ``packed`` overrides the places of operands, by number. Raises InvalidModelError if a tensor is
-    not traversed along a merged index with a single stride.
+    ``packed`` gives places (element type and layout) for operands, by number, as if these were
+    packed. Raises InvalidModelError if a tensor is not traversed along a merged index with a single
+    stride.
     """
     steps = {name: loop.step for name, loop in shared_loops(op).items()}
     ranges = {**op.ranges, **steps}

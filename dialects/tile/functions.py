@@ -116,8 +116,8 @@ class _TensorFunction(IRDLOperation):
         self._verify_tensors()
 
     def _verify_tensors(self) -> None:
-        """Raise VerifyException unless the arguments and results have valid places in memory, all
-        on one device."""
+        """Raise VerifyException unless the places of the arguments and results (device, element
+        type and layout) are valid, their layouts are memory orders, and all are on one device."""
         types = (*self.function_type.inputs, *self.function_type.outputs)
         for type in types:
             verify_place(type)
@@ -193,7 +193,8 @@ class _TensorFunction(IRDLOperation):
 
 @irdl_op_definition
 class KernelOp(_TensorFunction):
-    """A kernel: statements over tensors with places, run by `tile.call`."""
+    """A kernel: statements over tensors whose types state device, element type and layout.
+    `tile.call` runs it."""
 
     name = "tile.kernel"
     arg_attrs = opt_prop_def(ArrayAttr[DictionaryAttr])

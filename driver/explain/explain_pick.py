@@ -54,7 +54,7 @@ from tessella.targets.instructions import of_product
 
 @dataclass(frozen=True)
 class _Option:
-    """A kernel that could run an op, with its place and cost."""
+    """A kernel that could run an op, with its place (device, precision and layout) and its cost."""
 
     site: Site
     place: PlaceAttr
@@ -159,8 +159,8 @@ class Explainer:
         return CALL + sum(moved) if moved else 0.0
 
     def conversion_seconds(self, op: CopyOp | CastOp | RelayoutOp) -> float:
-        """Return the estimated seconds of a conversion; 0 if a place is missing, and for a copy
-        that serves all calls."""
+        """Return the estimated seconds of a conversion between places; 0 if the source or the
+        result has no place, and for a copy that serves all calls."""
         start, end = place_of(op.source.type), place_of(op.res.type)
         is_once = isinstance(op, CopyOp) and op.once is not None
         if start is None or end is None or is_once:
@@ -168,8 +168,8 @@ class Explainer:
         return step_seconds((type(op), end), op.source, start, self.target)
 
     def _listed(self, op: NnOp) -> list[Candidate]:
-        """Return the candidates of an op: kernels, each at a place. Empty if the function does not
-        record its pick."""
+        """Return the candidates of an op: kernels, each at a place (device, precision and layout).
+        Empty if the function does not record how its kernels were picked."""
         found = self.found.get(op)
         return found.placed(op, self.layouts) if found is not None else []
 
@@ -237,8 +237,8 @@ class Explainer:
         return f"it takes {duration(other.cost)}, and costs more together with the ops around it"
 
     def _site(self, op: NnOp, kernel: Kernel) -> Site | None:
-        """Return the site of ``kernel``, the picked kernel, among the candidates of an op; None if
-        there is none."""
+        """Return the site (kernel, device and layout) of ``kernel``, the picked kernel, among the
+        candidates of an op; None if there is none."""
         sites = [site for site in self.found[op].ranks if site.kernel is kernel]
         # A result of low rank is row-major, whatever layout the kernel runs in.
         layouts = [place.layout for place in reversed(op.places or ())]
@@ -273,8 +273,9 @@ def _reason_of_prices(price: float, other: float | None, growth: float) -> str:
 
 
 def _run_at(op: NnOp) -> PlaceAttr | None:
-    """Return the place at which the picked kernel of an op is priced: that of its last result, in
-    the precision that the kernel reads. None if the op has no places."""
+    """Return the place for which the cost of the picked kernel of an op is estimated: the device
+    and layout of the op's last result, and the precision that the kernel reads. None if the op has
+    no places."""
     if not op.places:
         return None
     last = op.places[-1]

@@ -96,7 +96,7 @@ class Totals:
 
 @dataclass(frozen=True)
 class RejectedData:
-    """A kernel at a place that was not picked, and why."""
+    """A kernel at a place (device, precision and layout) that was not picked, and why."""
 
     kernel: str
     place: str
@@ -222,7 +222,8 @@ class KernelData:
 
 @dataclass(frozen=True)
 class ConversionData:
-    """A cast, a change of layout or a copy between places."""
+    """A conversion of a value between places: a cast, a change of layout, or a copy to another
+    device."""
 
     op: str
     value: str

@@ -63,8 +63,9 @@ without bounds with any size.
 
 ANY_SIZE: Bounds = 0, MOST
 FEW, MANY, LONG, VAST = 2, 16, 1 << 12, 1 << 18
-"""The first sizes of ranges: few rows, many rows, long arrays, whose loops depend on caches, and
-arrays that threads divide even for one operation."""
+"""The first size of each range of sizes: for few rows, for many rows, for arrays so long that the
+best loops depend on the caches, and for arrays so long that threads divide even a single
+operation."""
 OF_MODELS, OF_ARRAYS = (FEW, MANY), (FEW, MANY, LONG, VAST)
 """The first sizes of ranges for the dimensions of models, such as batches and sequences, and for
 those of arrays."""
@@ -144,7 +145,7 @@ class OpenSizes:
         self._open = set[str]() if self._is_fixed else set(names.keys() - self._learnt)
         """The symbolic dimensions."""
         self._turns: dict[str, list[int]] = {}
-        """The first sizes of further ranges, where decisions of the compiler change, by the
+        """The first sizes of the additional ranges, where decisions of the compiler change, by the
         symbol's name in programs."""
         self._sums = Sums()
         self._numbers: dict[tuple[str, int], str] = {}

@@ -1,9 +1,9 @@
 """Measure, on this machine, the kernels that the compiler chooses from, and store the times.
 
-A measurement runs a kernel for an op at a place as its own program, with the schedules, packed
-weights and copies that it has in any program. The candidates of an op with the lowest estimates run
-interleaved, on one thread, with weights outside the caches. The most expensive ops come first,
-until the budget is spent; measurements in the database are not repeated.
+A measurement runs a kernel for an op at a place (device, precision and layout) as its own program,
+with the schedules, packed weights and copies that it has in any program. The candidates of an op
+with the lowest estimates run interleaved, on one thread, with weights outside the caches. The most
+expensive ops come first, until the budget is spent; measurements in the database are not repeated.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ Weights found in a cache take negligible time to read, which would distort the m
 
 @dataclass(frozen=True)
 class Measurement:
-    """The measurement of a kernel for an op at a place. ``estimated`` and ``seconds`` are in
-    seconds."""
+    """The measured time of a kernel for an op at a place (device, precision and layout).
+    ``estimated`` and ``seconds`` are in seconds."""
 
     key: str
     node: str
@@ -275,7 +275,8 @@ class _Bench:
         )
 
     def _built(self, op: NnOp, candidate: Candidate) -> _Runnable:
-        """Return a program of the op alone, with inputs and outputs at the kernel's places."""
+        """Return a program of the op alone, with inputs and outputs on the device, and in the
+        element types and layouts, that the kernel requires."""
         graph = _program(op, candidate)
         arguments = main_function(graph.module).body.block.args
         inputs = [_memory(tensor_type(value)) for value in arguments]
