@@ -34,9 +34,9 @@ from tessella.support.decisions import decided_max, known
 from tessella.support.sizes import estimated
 
 GRANULE = 128
-"""The number of index values to a multiple of which an index's end in an iteration is rounded up,
-if its range is that long. Tiles divide this number, so that all statements of an iteration end at
-the same value."""
+"""The unit of the ends of indices: in an iteration, an index ends at a multiple of this number of
+values, or at the end of its range. Tiles divide this number, so that all statements of an iteration
+end at the same value."""
 
 SAMPLED = 64
 """The maximum number of iterations of each loop that ``Reach.share`` samples."""
