@@ -166,8 +166,8 @@ class PlaceAttr(ParametrizedAttribute):
         )
 
     def permits_fields(self, other: PlaceAttr) -> bool:
-        """Return whether the other place, at the same device, has the values of the fields that
-        this one names."""
+        """Return whether all fields of this place, such as ``memory``, have the same values in the
+        other place, at the same device."""
         return set(self.fields) <= set(other.fields)
 
     def accepts(self, other: PlaceAttr) -> bool:

@@ -80,8 +80,8 @@ class Options:
         the position that it declares by ``runs_before`` or ``runs_after``. Programs with such
         passes are not cached on disk. Commands do not take this option.
     max_weight_growth : float
-        The memory of all weights, as a multiple of that in the model. Weights smaller than the
-        last level of cache count as large as it.
+        The memory that all weights may take at most, as a multiple of their memory in the model.
+        Weights smaller than the last level of cache count as large as it.
 
     Raises
     ------

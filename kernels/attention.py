@@ -58,8 +58,9 @@ class _Problem:
 
     @property
     def blocks(self) -> dict[str, Size]:
-        """The indices of the scores without n, with their ranges. A point of them is a row of
-        scores in one block of keys, or a whole row if the keys are not in blocks."""
+        """The indices of the scores, with their ranges, except the index n of the keys in a block.
+        Each point of these indices is a row of scores in one block of keys, or a whole row if the
+        keys are not in blocks."""
         return {**self.rows, **{name: n for name, n in self.keys.items() if name != "n"}}
 
     @property

@@ -96,7 +96,7 @@ class DeviceStep:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     specs: tuple[TensorSpec, ...]
-    """The specs of the outputs."""
+    """The shapes and dtypes of the outputs."""
     fields: Fields = ()
     """The device-defined fields (such as a memory space) of the places of all values that the
     kernels compute."""

@@ -30,7 +30,8 @@ class HostStep:
     outputs: tuple[int, ...]
     settings: Mapping[str, Any]
     specs: tuple[TensorSpec, ...] | None = None
-    """The specs of the outputs, on which other steps rely; None if any are acceptable."""
+    """The shapes and dtypes that the outputs must have, as other steps rely on them; None if any
+    are acceptable."""
 
     @cached_property
     def dtypes(self) -> Sequence[np.dtype[Any]] | None:

@@ -36,8 +36,8 @@ BINARIES = Folder("binaries", 1 / 64)
 """The cache of compiled programs, by their source, the device and its driver."""
 
 CACHED_BY_DRIVER = frozenset({"Portable Computing Language"})
-"""The platforms whose drivers cache binaries themselves. To return a binary, PoCL would compile
-each kernel once more, for groups of any size."""
+"""The platforms whose drivers cache binaries themselves. No binaries are taken from them: PoCL, one
+of them, would compile each kernel once more for that, for groups of any size."""
 
 
 USUAL = DeviceFacts(

@@ -222,7 +222,7 @@ class Program:
         workspace: Workspace,
         team: Team | None,
     ) -> None:
-        """Run the steps of a stretch for the sizes ``sized``."""
+        """Run a stretch, a part of the program's steps, for the sizes ``sized`` of its symbols."""
         if out:
             self._place(values, out, sized)
         frame = workspace.frames.get(stretch.key)

@@ -77,8 +77,8 @@ class ContractionOp(IRDLOperation):
 
     @property
     def loop_list(self) -> tuple[Index, ...]:
-        """The indices over which loops run, and which schedules name. A merged index is listed
-        itself, not its digits."""
+        """The indices over which loops run, and which schedules name. An index that was merged from
+        others, its digits, is listed itself."""
         return self.indices.data
 
     @property

@@ -135,8 +135,8 @@ def collect(subject: Subject) -> Report:
 
 
 def with_passes(report: Report, passes: Sequence[Pass], timings: Mapping[str, float]) -> Report:
-    """Return a report with the passes of a compilation that was observed, and their times where the
-    report has none."""
+    """Return a report with ``passes``, which were recorded during the compilation. ``timings`` are
+    added to its times of the compilation, except those that it has."""
     notes = [note for note in report.notes if note != _NO_PASSES]
     compilation = {**timings, **report.compilation}
     return replace(report, passes=passes, compilation=compilation, notes=notes)

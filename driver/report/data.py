@@ -164,7 +164,8 @@ class StepData:
     """``kernel``, ``numpy``, ``conversion``, ``loop``, ``input`` or ``output``."""
     label: str
     kernel: str
-    """The kernel in ``kernels``, or the function in NumPy."""
+    """The name of the step's kernel in ``kernels`` of the report, or of the NumPy function that
+    runs the step."""
     nodes: Sequence[str]
     """The nodes of the model that it computes."""
     where: str

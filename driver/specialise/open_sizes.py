@@ -119,10 +119,12 @@ class OpenSizes:
             )
         self._names = dict(zip(names, identifiers(names), strict=True))
         self._is_auto = openness == "auto" and not made_for
-        """True if all dimensions are numbers until they vary."""
+        """True if each dimension is a constant in programs until calls have different sizes for
+        it."""
         learnt: Set[str] = names.keys() if self._is_auto else unnamed
         self._learnt: Set[str] = frozenset[str]() if self._is_fixed else learnt
-        """The dimensions that are numbers until they vary."""
+        """The dimensions that are constants in programs until calls have different sizes for
+        them."""
         self._derived = {
             name: size for name in names if (size := _derived(name, self._names)) is not None
         }
