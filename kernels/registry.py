@@ -351,7 +351,7 @@ def serves(needed: str, place: PlaceAttr) -> bool:
 
 
 def _may_run(kernel: Kernel, place: PlaceAttr) -> bool:
-    """Return whether a kernel runs at a place, for some op."""
+    """Return whether a kernel can run at a place, given suitable operands."""
     device, precision, layout = place.device.data, place.precision.data, place.layout
     return (
         (device == "any" or kernel.runs_on(device))

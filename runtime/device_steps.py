@@ -223,7 +223,7 @@ class _Words:
         return [self._memory.slice(_WORD * number, _WORD) for number in numbers]
 
     def check(self) -> None:
-        """Wait for the device, and raise ExecutionError if a kernel has set its word."""
+        """Wait for the device, and raise ExecutionError if a kernel has set its error word."""
         words = np.empty((len(self.calls), _WORD), np.uint8)
         self.device.read(self._memory.slice(), words)
         for call, is_set in zip(self.calls, words[:, 0], strict=True):

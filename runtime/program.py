@@ -341,7 +341,8 @@ class _Stretch:
 
 
 def _stretches(program: Program) -> list[_Stretch]:
-    """Divide a program after each step that defines symbols."""
+    """Divide a program's steps into stretches. A stretch ends with a step that defines symbols, as
+    the next stretch needs their values."""
     defined = [each for each in program.symbols if isinstance(each, DefinedSymbol)]
     symbols = tuple(each for each in program.symbols if not isinstance(each, DefinedSymbol))
     left = dict(program.constants)
