@@ -380,7 +380,8 @@ class _Sized:
     limits: Sequence[tuple[DefinedSymbol, int]]
     """The symbols that the last step defines, each with its upper bound."""
     _arenas: dict[int, int] = field(default_factory=dict[int, int])
-    """Bytes of the largest arena, by number of threads."""
+    """The size in bytes of the largest arena, the memory of a step's intermediate values, by the
+    number of threads."""
 
     def arena_bytes(self, threads: int) -> int:
         """Return the bytes of the largest arena that the steps need on this many threads."""

@@ -58,7 +58,7 @@ class Interface:
 
 @dataclass(frozen=True)
 class Body:
-    """A subprogram that a step runs."""
+    """A subprogram that a loop or a branch runs."""
 
     takes: tuple[str, ...]
     """The names, within the subprogram, of the values that the step passes to it. The subprogram

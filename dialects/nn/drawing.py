@@ -100,5 +100,6 @@ class ChooseClassesOp(NnOp):
 
     @property
     def host_bytes(self) -> Size:
-        """The comparisons of all draws with all classes, which the kernel sums as numbers."""
+        """The bytes of the comparisons of all draws with all classes: a boolean and a number of 8
+        bytes each, as the NumPy kernel sums them."""
         return 9 * product(shape_of(self.draws)) * shape_of(self.logits)[1]

@@ -109,7 +109,8 @@ class _BufferFunction(IRDLOperation):
     traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
 
     GROUPS: ClassVar[Sequence[str]]
-    """The keywords that precede the groups in the text; the keyword of the first group is empty."""
+    """The keyword that precedes each group of buffers in the text, such as ``outs``; the keyword of
+    the first group is empty."""
 
     def __init__(
         self,

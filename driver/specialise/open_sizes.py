@@ -485,8 +485,9 @@ def _symbol(name: str, first: int, last: int) -> Size:
 def with_names(
     inputs: Sequence[ValueInfo], indices: Sequence[int], elements: Mapping[int, Dimensions]
 ) -> Mapping[int, Dimensions]:
-    """Return the elements of shape-valued inputs by index: those in ``elements``, and names for the
-    elements of the other inputs ``indices`` that can be shapes."""
+    """Return the sizes in the elements of shape-valued inputs, by the index of the input. They are
+    those in ``elements``; the elements of any other input in ``indices`` that can be a shape get
+    names."""
     every = (*(info.shape for info in inputs), *elements.values())
     taken = {d for sizes in every for d in sizes if isinstance(d, str)}
     found = [i for i in indices if inputs[i].can_be_sizes and i not in elements]
