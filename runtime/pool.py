@@ -9,11 +9,14 @@ a phase. A run is narrowed if it has fewer shares than the caller has requested 
 one block of zeroed memory in lines of 128 bytes, so that no two threads write into a pair of cache
 lines that is fetched together:
 
-| lines | content | |---|---| | 0, 1 | the table: system functions, attributes of new threads, and
-counts (``TABLE``) | | 2, 3 | the number of runs that have arrived, and the number of runs that have
-left | | 4 | the narrowing of runs, and the end of the last short launch (``ELASTIC``) | | 5 to 68 |
-the futex words of queued runs | | one for each helper | its futex word: the slot that it serves, or
-0 | | records, one for each concurrent run | a line for the run, and a slot for each share |
+| lines | content |
+|---|---|
+| 0, 1 | the table: system functions, attributes of new threads, and counts (``TABLE``) |
+| 2, 3 | the number of runs that have arrived, and the number of runs that have left |
+| 4 | the narrowing of runs, and the end of the last short launch (``ELASTIC``) |
+| 5 to 68 | the futex words of queued runs |
+| one for each helper | its futex word: the slot that it serves, or 0 |
+| records, one for each concurrent run | a line for the run, and a slot for each share |
 
 Beside each futex word is a flag that a thread sleeps on the word. The futex word of a slot is four
 times the number of a phase, plus the state of a share of the phase (``OFFERED``, ``TAKEN``,
@@ -48,11 +51,13 @@ TABLE = (
     *("open", "read", "close", "sscanf"),
     *("attributes", "signals", "cores", "online", "places", "elastic", "size"),
 )
-"""The 8-byte entries of a team's first two lines.
+"""The 8-byte entries of the first two lines of a team's memory.
 
-The first ones are system functions. ``cores`` is the number of threads that can run at once,
-``online`` the system's number of cores, ``places`` the number of concurrent runs, ``elastic``
-whether runs are narrowed, ``size`` the number of helpers.
+The first ones are addresses of system functions. ``attributes`` and ``signals`` serve the start of
+threads, ``cores`` is the number of threads that can run at once, ``online`` the system's number of
+cores, ``places`` the most concurrent runs, ``elastic`` whether runs are narrowed, that is, get
+fewer threads than requested if some would have to wait for cores, and ``size`` the number of
+helpers.
 """
 CONTEXT = (
     *("status", "launch", "watch", "team", "record", "shares"),

@@ -110,7 +110,7 @@ def tune(
     Returns the new measurements.
 
     ``share`` is the index of the share to measure, counted from 0, and the number of shares. Each
-    op belongs to one share.
+    op belongs to exactly one share.
 
     The times are added to the database of the options, op by op. Raises OptionError if the database
     cannot be written, or if this machine cannot run the target.
