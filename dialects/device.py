@@ -62,7 +62,7 @@ class KernelOp(IRDLOperation):
     word."""
     code = opt_prop_def(IntegerAttr[I64])
     nodes = opt_prop_def(ArrayAttr[StringAttr])
-    """The names of the nodes that the kernel computes."""
+    """The names of the nodes of the model's graph that the kernel computes."""
     traits = traits_def(SymbolOpInterface())
 
     def __init__(

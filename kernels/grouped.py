@@ -87,7 +87,8 @@ class _Blocks:
         return (rows + self.groups * (self.size - 1)) // self.size
 
     def starts(self) -> SSAValue:
-        """Emit the first block of each group, and the block after the last group: i32 [E + 1]."""
+        """Emit the number of the first block of each group, and of the block after the last group:
+        i32 [E + 1]."""
 
         def body(s: Scalars, a: Args) -> SSAValue:
             first, end = a

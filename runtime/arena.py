@@ -128,7 +128,8 @@ class Workspace:
         """The address of the arena; 0 if there is none."""
         self._arena, self._room = aligned(0), 0
         self._device_arenas = WeakValueDictionary[tuple[str, Fields], Memory]()
-        """The arenas on devices, by device and fields. A frame that uses one keeps it alive."""
+        """The memory of intermediate values on devices, by the device and the fields of its places,
+        such as ``memory``. A program's frame that uses the memory keeps it alive."""
 
     def frame(self, key: object, make: Callable[[], Any]) -> Any:
         """Return the frame of the program ``key``, which has not requested it in this window yet:

@@ -186,7 +186,8 @@ def _input(info: ValueInfo) -> _Input | _Passed:
 
 
 def _is_plain(info: ValueInfo) -> bool:
-    """Return whether an output is an array of elements that NumPy has."""
+    """Return whether an output is known to be an array whose elements have a type of NumPy's
+    own."""
     return info.is_known and info.is_tensor and dtype_named(info.dtype).names is None
 
 
@@ -211,7 +212,7 @@ class CallableModel(ABC):
         self._is_inner = is_inner
         self._inputs = [_input(info) for info in self.inputs]
         self._gives_plain = is_inner or all(map(_is_plain, self.outputs))
-        """True if callers get the arrays of programs as they are."""
+        """True if callers get the arrays that programs return, without a conversion."""
         self._passed = frozenset(i for i, info in enumerate(self.inputs) if not info.is_tensor)
         """Indices of the inputs that are not arrays. Steps pass them on; no program takes them."""
         self._names = dict.fromkeys(info.name for info in self.inputs).keys()
@@ -594,7 +595,7 @@ class CallableModel(ABC):
 
     def _checked(self, values: Sequence[npt.ArrayLike]) -> tuple[Shapes, list[Array]]:
         """Convert all inputs to arrays that fit the signature; return their shapes, and the arrays.
-        Raises InputError."""
+        Raises InputError if a value has the wrong shape or element type."""
         arrays: list[Any] = [*values]
         for i, wanted in enumerate(self._inputs):
             value = arrays[i]

@@ -148,7 +148,7 @@ class Program:
         self._read = {i for step in run_natively for i in step.inputs}
         self._is_shared = any(step.shared for step in native)
         self.inner = _inner(self)
-        """The values that only segments compute and read."""
+        """The numbers of the values that only segments, which are native code, compute and read."""
         self._apart = _are_apart(self)
         """True if no result can share memory with an input, a constant or another result."""
 
@@ -375,8 +375,8 @@ class _Sized:
     values: list[Any]
     """The values of the program by number: constants, and None for values that a run computes."""
     fixed: Mapping[int, Array]
-    """The constants by number, in the memory of the weights where native code can read them
-    there."""
+    """The constants by number: views of the weights' memory if native code can read the constant
+    there, otherwise copies."""
     limits: Sequence[tuple[DefinedSymbol, int]]
     """The symbols that the last step defines, each with its upper bound."""
     _arenas: dict[int, int] = field(default_factory=dict[int, int])
@@ -528,8 +528,8 @@ class _ScanCall:
 
 
 def _inner(program: Program) -> frozenset[int]:
-    """Return the values that segments compute and only segments read, uncut or cut. Calls can
-    write them to the same memory."""
+    """Return the numbers of the values that segments compute and only segments read, whole or cut
+    to their first slices. All calls can write such a value to the same memory."""
     read = {*program.results}
     for step in reversed(program.steps):
         if isinstance(step, TrimStep):

@@ -453,8 +453,8 @@ class NnOp(IRDLOperation):
 
     @property
     def is_fixed(self) -> bool:
-        """True if the op names a kernel or has a pin: it then stays as it is until kernels are
-        picked."""
+        """True if the op names a kernel, or has a pin that restricts where or by which kernel it
+        runs. Passes then leave it as it is until kernels are picked."""
         return self.kernel is not None or PIN in self.attributes
 
     @property

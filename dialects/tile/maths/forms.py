@@ -70,7 +70,7 @@ class Affine:
 
     @staticmethod
     def of(name: str, coefficient: Number = 1) -> Affine:
-        """Return the form ``coefficient * index`` of a single index."""
+        """Return the affine expression ``coefficient * index`` of a single index."""
         return Affine(((name, Fraction(coefficient)),)) if coefficient else Affine()
 
     @staticmethod
@@ -124,7 +124,8 @@ class Affine:
         return self * Fraction(1, scale)
 
     def substitute(self, forms: Mapping[str, Affine]) -> Affine:
-        """Return the form with some indices replaced by forms."""
+        """Return the expression with some indices replaced by affine expressions, which ``forms``
+        maps by index name."""
         result = Affine((), self.constant)
         for name, c in self.terms:
             result += forms[name] * c if name in forms else Affine.of(name, c)
