@@ -249,7 +249,8 @@ def _place(device: str, precision: str, layout: Layout, fields: Fields) -> Place
 
 
 def fields_in(named: DictionaryAttr | None) -> Fields:
-    """Return the fields that an attribute names."""
+    """Return the fields of a place that an attribute holds, as pairs of name and value; none
+    without an attribute."""
     found = () if named is None else named.data.items()
     return tuple((name, value.data) for name, value in found if isinstance(value, StringAttr))
 
