@@ -284,8 +284,9 @@ class NearestOp(CastOp):
 
 @irdl_op_definition
 class LookupOp(IRDLOperation):
-    """The float of a table at the lowest bits of an integer: `arith.lookup %code {table =
-    array<f64: ..>} : i32 to f32`. A table of 16 floats is read at the lowest 4 bits."""
+    """Selection of a float from a constant table by the lowest bits of an integer: `arith.lookup
+    %code {table = array<f64: ..>} : i32 to f32`. For a table of 16 floats, these are the lowest 4
+    bits."""
 
     name = "arith.lookup"
     code = operand_def()

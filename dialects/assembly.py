@@ -72,13 +72,13 @@ def print_operands(printer: Printer, operands: Sequence[SSAValue]) -> None:
 
 
 def parse_types(parser: Parser) -> list[Attribute]:
-    """The types of results, after a colon."""
+    """Parse a colon, then the types of results."""
     parser.parse_punctuation(":")
     return parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
 
 
 def print_types(printer: Printer, types: Sequence[Attribute]) -> None:
-    """The types of results, after a colon."""
+    """Print a colon, then the types of results."""
     printer.print_string(" : ")
     printer.print_list(types, printer.print_attribute)
 

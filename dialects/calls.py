@@ -25,8 +25,8 @@ from tessella.dialects.assembly import (
 )
 
 NODES = "nodes"
-"""The name of the attribute that lists the nodes that a call computes. Only calls of kernels that
-are called several times have it."""
+"""The name of the attribute that lists the nodes of the model's graph that a call computes. Only a
+call of a kernel that is called several times has the attribute."""
 
 
 def nodes_of(call: Operation, nodes: Iterable[StringAttr] | None) -> Sequence[StringAttr]:

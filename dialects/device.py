@@ -55,13 +55,14 @@ class KernelOp(IRDLOperation):
     items = opt_prop_def(DenseArrayBase[I64])
     """The number of work-items of a work-group along each dimension."""
     checks = opt_prop_def(UnitAttr)
-    """Present if the kernel takes a word after its outputs, which it sets where an index is out of
-    range."""
+    """Present if the kernel takes an error word as an argument after its outputs, and sets the word
+    when an index is out of range."""
     sizes = opt_sizes_def()
-    """The symbolic sizes that the kernel takes after its tensors and its word."""
+    """The symbolic sizes that the kernel takes as arguments after its tensors and its error
+    word."""
     code = opt_prop_def(IntegerAttr[I64])
     nodes = opt_prop_def(ArrayAttr[StringAttr])
-    """The names of the nodes that the kernel computes."""
+    """The names of the nodes of the model's graph that the kernel computes."""
     traits = traits_def(SymbolOpInterface())
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The table of elements in the IR: the type attribute of each element."""
+"""The table of element types in the IR: the type attribute of each ``Element``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class StringType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_attr_definition
 class NamedElementType(ParametrizedAttribute, TypeAttribute):
-    """The type of an element that MLIR lacks, `!nn.element<"acme4">`."""
+    """An element type that MLIR lacks, `!nn.element<"acme4">`."""
 
     name = "nn.element"
 
@@ -69,19 +69,21 @@ _BY_ATTRIBUTE = {attribute: ELEMENTS[name] for name, attribute in _ATTRIBUTES.it
 
 
 def attribute_of(name: str) -> Attribute:
-    """Return the element type attribute of the element called ``name``."""
+    """Return the type attribute of the element type called ``name``."""
     return _ATTRIBUTES[name]
 
 
 def find_element(type: Attribute) -> Element | None:
-    """Return the element of a scalar type or of a shaped type; None for any other type."""
+    """Return the ``Element`` that describes a scalar type, or the element type of a shaped type;
+    None for any other type."""
     kind = type.__class__  # faster than isinstance, which would be most of a pass's calls
     is_shaped = kind is TensorType or kind is MemRefType
     return _BY_ATTRIBUTE.get(cast(TensorType, type).element_type if is_shaped else type)
 
 
 def element_of(type: Attribute) -> Element:
-    """Return the element of a scalar or shaped type. Raises ShapeError if the type has none."""
+    """Return the ``Element`` that describes a scalar type, or the element type of a shaped type.
+    Raises ShapeError if there is none."""
     found = find_element(type)
     if found is None:
         raise ShapeError(f"no tensor is made of {type}", expected=f"one of {', '.join(ELEMENTS)}")
@@ -89,8 +91,8 @@ def element_of(type: Attribute) -> Element:
 
 
 def dtype_of(type: Attribute) -> np.dtype[Any]:
-    """Return the NumPy dtype of an element type, or of the elements of a shaped type. Raises
-    ShapeError if the type has no element."""
+    """Return the NumPy dtype of an element type, or of the element type of a shaped type. Raises
+    ShapeError if ``ELEMENTS`` does not list the type."""
     return DTYPES[element_of(type).name]
 
 
@@ -117,7 +119,8 @@ def part_of(type: Attribute) -> Attribute:
 
 
 def complex_of(type: Attribute) -> Attribute | None:
-    """Return the complex element type with parts of a type; None if there is none."""
+    """Return the complex element type with real and imaginary parts of the given type; None if
+    there is none."""
     made = (other for other in _BY_ATTRIBUTE if isinstance(other, ComplexType))
     return next((other for other in made if other.element_type == type), None)
 

@@ -30,8 +30,9 @@ know."""
 ELEMENTS = "nn.elements"
 """The name of the attribute with which @main's shape-valued arguments carry their elements."""
 PLACE = "nn.place"
-"""The name of the attribute that states the place of an argument or result of @main that is not
-row-major. If a part of a result's place is `any`, the kernel of the result decides it."""
+"""The name of the attribute that states the place (device, element type and layout) of an argument
+or result of @main that is not row-major. If a part of a result's place is `any`, the kernel that
+computes the result decides it."""
 
 
 @dataclass
@@ -64,7 +65,7 @@ class Subprogram:
     interface: Interface
     source: Callable[[Sequence[ValueInfo]], Source]
     """A function that returns the source of this subprogram for given types of its inputs. Raises
-    TessellaError."""
+    TessellaError if there is no program for these types."""
 
 
 class Source(Protocol):
@@ -145,8 +146,8 @@ def make_main(
     """Return a ``func.func @main`` with named arguments and an empty body, which ``finish_main``
     completes.
 
-    ``elements`` gives the elements of the shape-valued arguments, ``places`` the places of all
-    arguments if they are not row-major.
+    ``elements`` gives the elements of the shape-valued arguments, and ``places`` the place (device,
+    element type and layout) of every argument unless all are row-major.
     """
     func = FuncOp("main", (list(types), []))
     sizes = [(elements or {}).get(name) for name in inputs]
@@ -182,8 +183,8 @@ def returned_values(func: FuncOp) -> Sequence[SSAValue]:
 def stated_places(
     attributes: ArrayAttr[DictionaryAttr] | None, count: int
 ) -> Sequence[PlaceAttr | None]:
-    """Return the place that the attributes of each of ``count`` arguments or results state; None
-    where no place is stated."""
+    """Return the place (device, element type and layout) that the attributes of each of ``count``
+    arguments or results state; None where no place is stated."""
     stated = [marks.data.get(PLACE) for marks in attributes or ()]
     return [place if isinstance(place, PlaceAttr) else None for place in stated] or [None] * count
 
@@ -201,7 +202,7 @@ def finish_main(
     places: Sequence[PlaceAttr] = (),
 ) -> None:
     """Complete ``@main`` with a return of ``values``. ``names`` are their names for users, and
-    ``places`` their places if they are not row-major."""
+    ``places`` their places (device, element type and layout) unless all are row-major."""
     func.body.block.add_op(ReturnOp(*values))
     func.update_function_type()
     func.res_attrs = ArrayAttr(_marks(names, places))

@@ -1,7 +1,8 @@
-"""An interpreter of programs: ops run one by one as NumPy kernels, statements point by point.
+"""An interpreter of programs: it runs each `nn` op by its NumPy kernel, and each `tile` statement
+point by point of its index space.
 
 It is the oracle of the tests and of `tessella bisect`. It runs the stages `nn`, `placed` and
-`tile`, and the IR between them. It respects the precision of places and ignores layouts and
+`tile`, and the IR between them. It respects the element types of values, and ignores layouts and
 schedules.
 """
 
@@ -87,7 +88,8 @@ class Interpreter:
         return self._ops([*block.ops], dict(zip(block.args, arguments, strict=True)))
 
     def _ops(self, ops: Sequence[Operation], values: dict[SSAValue, Array]) -> list[Array]:
-        """Run the last ops of a block. After an op that defines symbols, numbers replace these."""
+        """Run ops of a block up to its terminator. After an op that defines symbolic sizes, the
+        symbols are replaced by their values in the ops that follow."""
         *body, terminator = ops
         reads = {op: {v for inner in op.walk() for v in inner.operands} for op in body}
         last_use = {value: op for op in body for value in reads[op]}
@@ -127,8 +129,9 @@ def _defined(op: Operation, results: Sequence[Array]) -> Mapping[str, int]:
 def _bind(
     op: Operation, sizes: Mapping[str, int], values: Mapping[SSAValue, Array]
 ) -> dict[SSAValue, Array]:
-    """Replace symbols by numbers in the program of an op, which changes the types of its values.
-    Returns the arrays by the new values of the op's block."""
+    """Replace symbols by numbers in the module that contains an op. The types of values change with
+    the symbols, so values are replaced by new ones: return the arrays by the new values of the op's
+    block."""
     module, block = op.get_toplevel_object(), op.parent
     if not isinstance(module, ModuleOp) or block is None:
         raise InternalError(f"{op.name} defines symbols of no module")

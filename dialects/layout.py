@@ -86,7 +86,7 @@ class Layout:
 
     @property
     def is_split(self) -> bool:
-        """True if the layout splits a dimension, for tensors of some rank."""
+        """True if the layout splits a dimension into blocks, at least for tensors of some rank."""
         return bool(self._widths)
 
     def splits(self, rank: int) -> bool:
@@ -283,8 +283,8 @@ NHWC = Layout("nhwc")
 IMAGE = Layout("image")
 ANY_LAYOUT = Layout("any")
 BLOCKED = Layout("nchwc")
-"""The layout ``nchw<N>c`` in a kernel's declaration, which stands for any block size that places
-request. It is not a memory order."""
+"""The layout ``nchw<N>c`` in a kernel's declaration, which stands for any block size that the
+requested places name. It is not a memory order."""
 LAYOUT_NAMES = ("nchw", "nhwc", "image", "any", "packed")
 
 

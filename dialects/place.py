@@ -166,8 +166,8 @@ class PlaceAttr(ParametrizedAttribute):
         )
 
     def permits_fields(self, other: PlaceAttr) -> bool:
-        """Return whether the other place, at the same device, has the values of the fields that
-        this one names."""
+        """Return whether all fields of this place, such as ``memory``, have the same values in the
+        other place, at the same device."""
         return set(self.fields) <= set(other.fields)
 
     def accepts(self, other: PlaceAttr) -> bool:
@@ -249,7 +249,8 @@ def _place(device: str, precision: str, layout: Layout, fields: Fields) -> Place
 
 
 def fields_in(named: DictionaryAttr | None) -> Fields:
-    """Return the fields that an attribute names."""
+    """Return the fields of a place that an attribute holds, as pairs of name and value; none
+    without an attribute."""
     found = () if named is None else named.data.items()
     return tuple((name, value.data) for name, value in found if isinstance(value, StringAttr))
 
@@ -262,8 +263,8 @@ def _defaults(device: str) -> Fields:
 
 
 def unknown_field(device: str, texts: Iterable[str]) -> tuple[str, str] | None:
-    """Return the first of ``texts`` that is no field of places at a device, and the fields that
-    they have; None if all of them are fields."""
+    """Return the first of ``texts`` that is not a valid ``name=value`` of a field of the device's
+    places, with a description of the valid ones; None if all texts are valid."""
     found = fields_of(device).items()
     known = [f"{name}={value}" for name, each in found for value in (*each.values, "any")]
     wrong = next((text for text in texts if text not in known), None)
@@ -308,7 +309,8 @@ def parse_place(text: str) -> PlaceAttr:
 
 
 def _parsed_fields(device: str, texts: Sequence[str], place: str) -> Fields:
-    """Return the fields that a place names. Raises OptionError."""
+    """Return the fields that a place names. Raises OptionError for an unknown field or value, and
+    for a field that is named twice."""
     wrong = unknown_field(device, texts)
     if wrong is not None:
         part, expected = wrong
@@ -369,7 +371,8 @@ def placed(type: TensorType, place: PlaceAttr) -> TensorType:
 
 def verify_place(type: Attribute) -> None:
     """Raise VerifyException if the element type of a tensor type differs from the precision of its
-    place, or the place leaves a field open. The precision `any` permits every element type."""
+    place, or if the place has no value for a field that its device defines. The precision `any`
+    permits every element type."""
     place = place_of(type)
     if place is None:
         return
@@ -392,8 +395,8 @@ def logical(type: TensorType) -> TensorType:
 
 
 class _Conversion(IRDLOperation):
-    """Base of the ops that move a tensor to another place. Each changes one part of the place,
-    ``CHANGES``, and keeps the shape. The fields of a place belong to its device."""
+    """Base of the ops that move a tensor to another place. Each op changes one part of the place,
+    ``CHANGES``, and keeps the shape. The fields of a place count as a part of its device."""
 
     source = operand_def(base(TensorType))
     res = result_def(base(TensorType))
@@ -436,8 +439,9 @@ class _Conversion(IRDLOperation):
 
 @irdl_op_definition
 class CopyOp(_Conversion):
-    """A copy of a tensor to the memory of another device, or to other fields of its device. With
-    `once`, the tensor is a constant, and one copy serves all calls of the program."""
+    """A copy of a tensor to the memory of another device, or to a place on the same device with
+    other fields (such as another memory space). With `once`, the tensor is a constant, and one copy
+    serves all calls of the program."""
 
     name = "place.copy"
     CHANGES: ClassVar[str] = "device"

@@ -120,7 +120,8 @@ def _misplaced_symbols(module: ModuleOp) -> Iterator[tuple[Operation, VerifyExce
 
 
 class SymbolsOf:
-    """The symbols that the ops of a module depend on, in the functions that they name too."""
+    """The symbols that the ops of a module depend on, directly or through the functions that they
+    call."""
 
     def __init__(self, module: ModuleOp) -> None:
         self._functions = {name.data: op for op in module.ops if (name := _name_of(op)) is not None}

@@ -27,7 +27,7 @@ def compile_source(
     """Compile a frontend's source to a model. ``prepare`` compiles the programs for all size ranges
     ahead of calls.
 
-    Raises TessellaError.
+    Raises TessellaError if an option is invalid, or the source cannot be compiled.
     """
     checked = make_options(**options)
     if progress is not None and not callable(progress):

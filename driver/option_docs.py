@@ -43,7 +43,7 @@ class OptionRow:
     is_mapping: bool
     """True if the flag is given once for each entry."""
     has_lists: bool
-    """True if an entry is a list."""
+    """True if the option is a mapping whose values are lists."""
     has_flag: bool
     """True if commands take the option, as its values are texts or numbers."""
     metavar: str

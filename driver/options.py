@@ -80,8 +80,8 @@ class Options:
         the position that it declares by ``runs_before`` or ``runs_after``. Programs with such
         passes are not cached on disk. Commands do not take this option.
     max_weight_growth : float
-        The memory of all weights, as a multiple of that in the model. Weights smaller than the
-        last level of cache count as large as it.
+        The memory that all weights may take at most, as a multiple of their memory in the model.
+        Weights smaller than the last level of cache count as large as it.
 
     Raises
     ------
@@ -119,15 +119,17 @@ class CompileOptions(TypedDict, total=False):
     """
 
     places: Sequence[str] | str | None
-    """The places where kernels may run, or the name of a list of places; by default the target,
-    then NumPy. The order of the places decides between similar costs."""
+    """The places (device, precision and layout, such as ``x86/f32/nhwc``) where kernels may run, or
+    the name of a list of places; by default the target, then NumPy. The order of the places decides
+    between similar costs."""
     target: str | None
     """The machine to compile for; by default ``native``, which is this machine."""
     threads: int | None
     """How many threads run a program, with the one that calls it; the default is that of
     ``targets.threads``."""
     fallback: Fallback | None
-    """``allow``, the default; ``error`` refuses ops that no kernel at the places can run."""
+    """``allow``, the default, runs ops that no kernel at the places can run at another place;
+    ``error`` refuses such ops."""
     timeout: float | None
     """The most seconds that a compilation may take before it raises CompileTimeoutError; None, the
     default, for no limit."""
@@ -145,7 +147,8 @@ class CheckedOptions(Options):
     arch: str
     """The first component of the target's places, such as ``x86``."""
     fallback: Fallback = "allow"
-    """`error` refuses ops that no kernel at the requested places can run."""
+    """`allow` runs ops that no kernel at the requested places can run at another place; `error`
+    refuses such ops."""
     kernels: str = ""
     """The kernels that are off or preferred, from the option or the environment."""
     several: bool = False
@@ -177,7 +180,8 @@ class CheckedOptions(Options):
 
 
 def make_options(**given: Unpack[CompileOptions]) -> CheckedOptions:
-    """Return a user's options, checked and completed with defaults. Raises OptionError.
+    """Return a user's options, checked and completed with defaults. Raises OptionError for an
+    option that does not exist, and for an invalid value.
 
     The default places are those of the target: channels-last f32 first, then others, then NumPy.
     """

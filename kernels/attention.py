@@ -58,8 +58,9 @@ class _Problem:
 
     @property
     def blocks(self) -> dict[str, Size]:
-        """The indices of the scores without n, with their ranges. A point of them is a row of
-        scores in one block of keys, or a whole row if the keys are not in blocks."""
+        """The indices of the scores, with their ranges, except the index n of the keys in a block.
+        Each point of these indices is a row of scores in one block of keys, or a whole row if the
+        keys are not in blocks."""
         return {**self.rows, **{name: n for name, n in self.keys.items() if name != "n"}}
 
     @property
@@ -67,8 +68,8 @@ class _Problem:
         return {**self.rows, **self.keys}
 
     def last(self, past: Size) -> Linear:
-        """Return the last value of n that query m attends to, as a linear form of the scores'
-        dimensions.
+        """Return the last value of n that query m attends to, as an affine expression of the
+        scores' indices.
 
         Query m attends to the keys up to number m + ``past``.
         """
@@ -183,7 +184,7 @@ def _masked_scores(
     mask: SSAValue | None,
 ) -> tuple[SSAValue, Linear | None]:
     """Return the scores scale * +(Q[b.., m, k] * K[b.., n, k]) + M, and the last key that a query
-    attends to, as a form; None without causal masking.
+    attends to, as an affine expression of the scores' indices, or None without causal masking.
 
     The scores of later keys are -inf.
     """

@@ -81,8 +81,8 @@ class Scalars:
         return self.constant(size, IndexType())
 
     def up_to(self, name: str, last: Linear, value: SSAValue, beyond: float) -> SSAValue:
-        """Return ``value`` where the index ``name`` is at most ``last``, a form of other indices,
-        and the number ``beyond`` elsewhere.
+        """Return ``value`` where the index ``name`` is at most ``last``, an affine expression of
+        other indices, and the number ``beyond`` elsewhere.
 
         Loops that share the indices of ``last`` skip the points beyond it if no reader needs them
         (`tile.reach`).
@@ -133,7 +133,7 @@ def _conversion(s: Scalars, x: SSAValue, to: Attribute) -> Operation:
 
 
 def _cast_name(start: Element, end: Element) -> str:
-    """Return the `arith` op that converts one element to another, booleans excepted."""
+    """Return the `arith` op that converts one element type to another, except to booleans."""
     unsigned = start.kind != "signed"
     if start.is_float and end.is_float:
         return "arith.truncf" if end.bits < start.bits else "arith.extf"
@@ -160,7 +160,8 @@ def retyped(type: Tensor, element: Attribute) -> Tensor:
 
 
 def access_of(forms: Sequence[Form]) -> Access:
-    """Return an access from forms, index names and constants."""
+    """Return an access, given an affine expression, an index name or a constant for each
+    dimension."""
     return access(*forms)
 
 
@@ -218,8 +219,8 @@ class KernelBuilder:
         return attribute_of(self.computes)
 
     def result_type(self, op: NnOp, result: int = 0) -> Tensor:
-        """Return the type of result number ``result`` of an op, with the place that its kernel
-        gives it."""
+        """Return the type of result number ``result`` of an op, with the device, element type and
+        layout that the op's kernel requires."""
         places = op.places
         type = tensor_type(op.results[result])
         return placed(type, places[len(op.operands) + result]) if places else type
@@ -244,8 +245,8 @@ class KernelBuilder:
         accesses; ``out`` is the type of the result and the access to it. ``body`` computes a value
         from the elements of the inputs, and ``aggregation`` combines the values. ``init`` is the
         tensor that the statement writes into, ``default`` the result where an operand is out of
-        bounds. ``parts`` limits the values of a partial sum. ``running`` says how the aggregation
-        runs along a reduced index.
+        bounds. ``parts`` limits the values of a partial sum. ``running`` maps a reduced index along
+        which the aggregation is cumulative to its direction and kind.
         """
         along = running or {}
         indices = [Index(n, r) for n, r in free.items()]

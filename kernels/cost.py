@@ -19,7 +19,7 @@ Cost = Callable[[Any, Target], float]
 """``cost(op, target)``: seconds of one call on the machine that ``target`` describes."""
 
 CANDIDATES = 0.1
-"""The fraction of a detector's boxes with a score above the threshold."""
+"""The assumed fraction of a detector's boxes with a score above the threshold."""
 SHUFFLING = 0.5
 """Cycles to transpose an element, in addition to moving it.
 

@@ -376,7 +376,8 @@ def _numbers(
     """Emit the number of sampling points for each element of the result along a dimension, a tensor
     [regions].
 
-    A region with too many points fails the call's check.
+    For a region with too many points, the call fails: the emitted code reads an element out of
+    bounds, which is checked.
     """
     most = _most(op.settings["sizes"][dimension])
 

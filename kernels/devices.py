@@ -28,8 +28,8 @@ class DeviceRules:
     """The devices that run an op if this device has no kernel for it, in order of preference.
     ``CPU`` stands for the CPU of the target."""
     autocast: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
-    """The names of ops whose floats are stored in a precision, by precision. They apply if the
-    requested places of the device name both a narrow and a wide float."""
+    """For each precision, the names of ops whose floats are stored in it. The table applies if the
+    requested places of the device name both a narrow and a wide float type."""
 
 
 _AMPLIFYING = ("exp", "log", "log2", "log10", "pow", "tan", "sinh", "cosh", "acosh", "atanh")

@@ -1,15 +1,15 @@
-"""The elements that kernels read, compute with and write.
+"""The element types that kernels read, compute with and write.
 
 A kernel declares a table with a row for each case:
 
     reads     computes  writes
     f32       f32       f32     a product of f32
     f16       f32       f16     a product of f16, summed in f32
-    u8 i8     i32       i32     a dot product of bytes of any signs
+    u8 i8 i32 i32 a dot product of signed or unsigned bytes
 
-The pick asks the table which ops and places a kernel serves, and code generation follows it:
-elements narrower than the arithmetic are widened when they are read, and results are narrowed when
-they are stored.
+The table determines for which element types a kernel can be picked. Code generation follows it:
+values of narrower types than the arithmetic's are widened when they are read, and results are
+narrowed when they are stored.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ class Elements:
 
     @property
     def storage(self) -> str:
-        """The elements read and written, as text: ``f16``, ``u8 i8 -> i32``."""
+        """The element types read and written, as text: ``f16``, ``u8 i8 -> i32``."""
         reads, writes = self.key
         return " ".join(reads) if reads == writes else f"{' '.join(reads)} -> {' '.join(writes)}"
 
     @property
     def floats_read(self) -> tuple[str, ...]:
-        """The distinct floats that are read."""
+        """The distinct float types that are read."""
         return tuple(name for name in dict.fromkeys(self.reads) if ELEMENTS[name].is_float)
 
 

@@ -276,8 +276,8 @@ _OPERANDS: Mapping[str, Sequence[str]] = {
     "bits": INTEGERS,
     "bitwise": INTEGERS,
 }
-"""The element types of operands, by the kind of the op. Other kinds accept all that native code
-has."""
+"""The element types of operands, by the kind of the op. Other kinds accept all element types with
+native code."""
 
 
 DEQUANTIZED = tuple(x for x in INTEGERS if ELEMENTS[x].bits <= 32)
@@ -291,8 +291,8 @@ def _functions(row: Row) -> frozenset[str]:
 
 
 def table(row: Row) -> Table:
-    """Return the table of an op's kernel: the elements for which all its functions have vector
-    code."""
+    """Return the table of an op's kernel: the element types for which all functions of the kernel
+    have vector code."""
     if row.kind == "quantize":
         return tuple(x for to in ew.QUANTIZED for x in rows(FLOATS, (T, T, to), (to,)))
     if row.kind == "dequantize":
@@ -330,7 +330,7 @@ def cast(k: KernelBuilder, op: ew.CastOp, x: SSAValue) -> SSAValue:
 
 
 def _reinterpreted(start: str, end: str) -> bool:
-    """Return whether native code reads the bits of one element as another one."""
+    """Return whether native code can read the bits of one element type as another one."""
     pair = ELEMENTS[start], ELEMENTS[end]
     return pair[0].bits == pair[1].bits and not any(element.narrow for element in pair)
 

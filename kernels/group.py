@@ -51,7 +51,8 @@ def _stays_wide(op: NnOp, result: SSAValue) -> bool:
 
 
 def _is_cast(op: NnOp) -> bool:
-    """Return whether an op is a cast of the user's program, and not a conversion between places."""
+    """Return whether an op is a cast of the user's program, and not a conversion that was inserted
+    because two kernels use different element types."""
     return isinstance(op, CastOp) and not is_conversion(op)
 
 

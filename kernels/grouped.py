@@ -87,7 +87,8 @@ class _Blocks:
         return (rows + self.groups * (self.size - 1)) // self.size
 
     def starts(self) -> SSAValue:
-        """Emit the first block of each group, and the block after the last group: i32 [E + 1]."""
+        """Emit the number of the first block of each group, and of the block after the last group:
+        i32 [E + 1]."""
 
         def body(s: Scalars, a: Args) -> SSAValue:
             first, end = a
@@ -100,8 +101,9 @@ class _Blocks:
         return self._numbers("+", self.groups + 1, inputs, body)
 
     def groups_of(self, count: Size, starts: SSAValue) -> SSAValue:
-        """Emit the number of groups that end before each of ``count`` rows or blocks: its group,
-        or the number of groups. ``starts`` has the first row or block of each group."""
+        """Emit the index of the group of each of ``count`` rows or blocks, computed as the number
+        of groups that end before it. After the last group, it is the number of groups. ``starts``
+        has the first row or block of each group."""
 
         def body(s: Scalars, a: Args) -> SSAValue:
             ends_later = _is_less(s, _number(s, "i"), a[0])
@@ -129,8 +131,8 @@ class _Blocks:
         return self._numbers("=", count, read, first), self._numbers("=", count, read, number)
 
     def places_of(self, groups: SSAValue, starts: SSAValue) -> SSAValue:
-        """Emit the place of each row among the rows of all blocks; -1 for a row after the last
-        group."""
+        """Emit the position of each row among the rows of all blocks, which are padded to whole
+        blocks; -1 for a row after the last group."""
 
         def body(s: Scalars, a: Args) -> SSAValue:
             group = self.known_group(s, a[0])
@@ -144,7 +146,8 @@ class _Blocks:
         return self._numbers("=", count, [(groups, ["i"])], body)
 
     def known_group(self, s: Scalars, number: SSAValue) -> SSAValue:
-        """Return a number of groups as the coordinate of a group: at most the last one."""
+        """Return the index of a group to read from tensors: ``number``, or the last group if
+        ``number`` is greater, as it is for rows after the last group."""
         return _limited(s, number, self.groups)
 
     def _numbers(
@@ -160,7 +163,8 @@ class _Blocks:
 
 
 def _limited(s: Scalars, number: SSAValue, count: Size) -> SSAValue:
-    """Return a number as a coordinate of a dimension, at most the last one."""
+    """Return ``number`` as an index of a dimension with ``count`` elements, or the last index if
+    ``number`` is greater."""
     last = s.op(SubiOp(s.op(IndexCastOp(s.size(count), i32)), s.constant(1, i32)))
     if isinstance(count, int):
         last = s.constant(count - 1, i32)

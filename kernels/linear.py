@@ -109,8 +109,8 @@ def packed_matmul(
     steps: SSAValue | None = None,
 ) -> SSAValue:
     """Emit R[m.., n] = +(X[m.., k] * value(W[n, b, q, i], t) * S[n, b]), where value t of word i of
-    group q in block b is number k of its column. The products of integers are scaled by
-    S[n, b] * steps[m.., b]. A value is a signed integer, or that of a table."""
+    group q in block b is number k of its column. The products of integers are scaled by S[n, b] *
+    steps[m.., b]. A value is a signed integer, or the entry of a table for an unsigned one."""
     type, each, bits, table = k.result_type(op), op.each, op.settings["bits"], op.settings["table"]
     *outer, n = shape_of(type)
     _, blocks, words, group = shape_of(w)
@@ -148,8 +148,8 @@ def packed_matmul(
 
 
 def signed_field(s: Scalars, word: SSAValue, index: str, bits: int) -> SSAValue:
-    """Return the signed integer of ``bits`` bits in a word whose number is the value of an index,
-    the lowest bits first."""
+    """Return a signed integer of ``bits`` bits from a word that holds several. The value of the
+    index ``index`` is the number of the integer in the word, counted from the lowest bits."""
     last = element_of(word.type).bits - bits
     number = s.op(arith.IndexCastOp(s.index(index), word.type))
     below = s.op(arith.MuliOp(number, s.like(bits, number)))

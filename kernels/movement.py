@@ -27,8 +27,8 @@ from tessella.support.sizes import Size, bounds_of
 
 @native(movement.ReshapeOp, VIEW_KERNEL, NCHW, elements=MOVED, cost=no_cost)
 def reshape(k: KernelBuilder, op: movement.ReshapeOp, x: SSAValue) -> SSAValue:
-    """Emit a reshape inside a group: R[forms] = X[forms], over extents that are factors of both
-    shapes. Outside a group, a reshape is a view without code."""
+    """Emit a reshape inside a group: a copy in loops with extents that are factors of both shapes.
+    Outside a group, a reshape is a view without code."""
     return rearranged(k, x, k.result_type(op))
 
 
@@ -65,8 +65,8 @@ def common_digits(old: Sequence[Size], new: Sequence[Size]) -> list[Size] | None
 
 
 def _of_digits(free: Mapping[str, Size], shape: Sequence[Size]) -> list[Form]:
-    """Return the access to a tensor of shape ``shape``, as forms of the indices ``free`` over
-    common extents."""
+    """Return the access to a tensor of shape ``shape``, as affine expressions of the indices
+    ``free``, whose ranges are factors of its dimensions."""
     left, forms = list(free.items()), list[Form]()
     for extent in reversed(shape):
         form, step = Linear(), 1
@@ -160,7 +160,7 @@ def pad(k: KernelBuilder, op: movement.PadOp, x: SSAValue) -> SSAValue:
 @dataclass(frozen=True)
 class _Piece:
     """A part of a padded dimension: elements ``start`` to ``start + count`` of the result read the
-    operand's elements ``read``, a form of the index ``i``."""
+    operand's elements ``read``, an affine expression of the index ``i``."""
 
     start: Size
     count: Size

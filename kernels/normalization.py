@@ -187,7 +187,7 @@ Inputs = Sequence[tuple[SSAValue, Sequence[Form]]]
 class _Channels:
     """The channels of x[N, C, ..]; ``count * g + k`` is the k-th channel of group g.
 
-    Iterations of a nest run over groups, and lanes over channels.
+    The loops that the statements share run over groups, and vector lanes over channels.
     """
 
     def __init__(self, k: KernelBuilder, x: SSAValue, groups: int) -> None:

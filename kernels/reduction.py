@@ -68,8 +68,8 @@ def reduce_axes(
 
 
 def inner_type(value: SSAValue, shape: Sequence[Size]) -> Tensor:
-    """Return the row-major type of an intermediate tensor, with the device and element of a
-    value."""
+    """Return the row-major type of an intermediate tensor, with the device and the element type of
+    a value."""
     type, place = tensor_type(value), place_of(value.type)
     inner = tensor(type.element_type, shape)
     if place is None:
@@ -175,7 +175,8 @@ def _declare_where(op: type[reduction.ArgOp], most: str) -> None:
 
 
 def _holds(s: Scalars, x: SSAValue, extreme: SSAValue) -> SSAValue:
-    """Return whether an element is the extreme one: it equals ``extreme`` or is NaN."""
+    """Return whether an element ``x`` has the value of the extreme element: it equals ``extreme``
+    or is NaN."""
     if not is_float(x.type):
         return s.op(arith.CmpiOp(x, extreme, "eq"))
     equal, is_nan = arith.CmpfOp(x, extreme, "oeq"), arith.CmpfOp(x, x, "uno")

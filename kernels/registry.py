@@ -1,4 +1,5 @@
-"""The kernel registry: the kernels of each op, their places, costs and lowerings.
+"""The kernel registry: the kernels of each op, with their places (device, element types and
+layouts), costs and lowerings.
 
 One declaration registers a kernel. ``@native`` registers a generated kernel, which runs on every
 CPU:
@@ -90,7 +91,7 @@ class Kernel:
     layouts: tuple[Layout, ...] = ()
     """The layouts in which the kernel runs; empty for any layout that all operands share.
 
-    ``BLOCKED`` stands for each layout with channels in blocks that a place requests.
+    ``BLOCKED`` stands for each layout with channels in blocks that a requested place names.
     """
     elements: Table | None = None
     """The element types that the kernel reads, computes with and writes; None for all that the op
@@ -106,8 +107,8 @@ class Kernel:
     operands: Mapping[int, PlaceAttr | Layout] = field(
         default_factory=dict[int, PlaceAttr | Layout]
     )
-    """Places of single operands (by number) or results (by ``-1``, ``-2``...) that differ from the
-    kernel's place.
+    """The places (device, precision and layout) of single operands (by number) or results (by
+    ``-1``, ``-2``...) that differ from the place at which the kernel runs.
 
     A layout stands for a place with that layout at the kernel's device. `any` in a place means that
     an operand keeps its device, precision, layout or field and is not converted; a result takes the
@@ -129,8 +130,8 @@ class Kernel:
     """Function that returns a lower bound on the lowering's work, if one is known: a kernel with a
     bound above the best estimate is not lowered."""
     fields: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The values of the device's fields at the kernel's places. Fields that are not listed have
-    their defaults."""
+    """The values of the device-defined fields (such as a memory space) of the kernel's places.
+    Fields that are not listed have their defaults."""
 
     def __post_init__(self) -> None:
         if self.cost is None and self.lower is None:
@@ -153,14 +154,15 @@ class Kernel:
         return self.device == "host" or self.function is not None
 
     def place(self, device: str, precision: str, layout: Layout) -> PlaceAttr:
-        """Return the place with these parts and the kernel's fields."""
+        """Return the place with this device, precision and layout, and with the kernel's values of
+        the device-defined fields."""
         if not self.fields:
             return PlaceAttr.get(device, precision, layout)
         fields = tuple(sorted(self.fields.items()))
         return PlaceAttr.get(device, precision, layout, fields).with_defaults
 
     def runs_on(self, device: str) -> bool:
-        """Return whether the kernel serves places of a device."""
+        """Return whether the kernel runs on a device."""
         if self.device != CPU:
             return kind_of(device) == self.device
         return device in CPUS or self._runs_apart(device)
@@ -177,7 +179,8 @@ class Kernel:
         return {row.key: row for row in self.elements or ()}
 
     def row(self, found: Elements | None) -> Elements | None:
-        """Return the row of the kernel's table for an op's elements; None if there is none."""
+        """Return the row of the kernel's table for the element types that an op reads and writes;
+        None if there is none."""
         return found if self.elements is None or found is None else self._rows.get(found.key)
 
     @cached_property
@@ -188,8 +191,8 @@ class Kernel:
     def wants(
         self, op: NnOp, device: str, layout: Layout, precision: str | None = None
     ) -> list[PlaceAttr]:
-        """Return the places that the kernel requires of the op's operands and results, at a device
-        and in a layout.
+        """Return the places (device, element type and layout) that the kernel requires of the op's
+        operands and results, if it runs on ``device`` in ``layout``.
 
         ``precision`` is the element type in which the floats that it reads are stored; None keeps
         the operands' own types. Raises InternalError if the op does not accept the precision.
@@ -205,8 +208,8 @@ class Kernel:
         ]
 
     def _want(self, rank: int, number: int, own: PlaceAttr) -> PlaceAttr:
-        """Return the required place of operand or result ``number``, of rank ``rank``: the stated
-        one, otherwise ``own``, the kernel's place."""
+        """Return the required place of operand or result ``number``, of rank ``rank``: the one that
+        ``operands`` states, otherwise ``own``, the kernel's place."""
         place = self._stated(number, own) or own
         return place.replaced(layout=place.layout.for_rank(rank))
 
@@ -233,7 +236,7 @@ def register(kernel: Kernel) -> None:
 
 
 def _check_places(kernel: Kernel) -> None:
-    """Raise InternalError for layouts and fields that places do not have."""
+    """Raise InternalError if a kernel names a layout or a field of a device that does not exist."""
     stated = kernel.operands.items()
     layouts = [*kernel.layouts, *(each for _, each in stated if isinstance(each, Layout))]
     wrong = next((x for x in layouts if x != BLOCKED and not is_layout_name(x.name)), None)
@@ -330,7 +333,8 @@ def readable_elements(device: str) -> Sequence[str]:
 
 
 def serves(needed: str, place: PlaceAttr) -> bool:
-    """Return whether a kernel is registered at the device of a requested place.
+    """Return whether a kernel is registered for the device of ``place``, which a user has
+    requested.
 
     ``needed`` is an op (`nn.conv`), for any of its kernels, or one kernel of an op
     (`nn.conv/winograd`). A place may follow (`nn.conv at opencl/f16/image`): the kernel must then
@@ -347,7 +351,7 @@ def serves(needed: str, place: PlaceAttr) -> bool:
 
 
 def _may_run(kernel: Kernel, place: PlaceAttr) -> bool:
-    """Return whether a kernel runs at a place, for some op."""
+    """Return whether a kernel can run at a place, given suitable operands."""
     device, precision, layout = place.device.data, place.precision.data, place.layout
     return (
         (device == "any" or kernel.runs_on(device))
@@ -409,8 +413,9 @@ def why_unreadable(kernel: Kernel, found: Elements | None) -> str:
 
 
 def layouts_among(kernel: Kernel, given: Sequence[Layout]) -> Sequence[Layout]:
-    """Return the layouts in which a kernel runs, among the layouts of places. A kernel for any
-    layout runs in all of ``given``, and ``BLOCKED`` stands for the blocked ones among them."""
+    """Return the layouts in which a kernel can run, given the layouts of some places. A kernel for
+    any layout can run in all of ``given``, and ``BLOCKED`` stands for the blocked ones among
+    them."""
     if not kernel.layouts:
         return tuple(dict.fromkeys(given))
     blocked = (layout for layout in given if layout.block and BLOCKED in kernel.layouts)
@@ -420,8 +425,8 @@ def layouts_among(kernel: Kernel, given: Sequence[Layout]) -> Sequence[Layout]:
 def _all_wants(
     kernel: Kernel, op: NnOp, places: Sequence[PlaceAttr]
 ) -> Iterator[Sequence[PlaceAttr]]:
-    """Yield the places that a kernel requires for an op, for each device and layout of ``places``
-    in which the kernel runs."""
+    """Yield the places (device, precision and layout) that a kernel requires of an op's operands
+    and results, for each device and layout of ``places`` in which the kernel can run."""
     # A result of low rank is row-major, whatever layout the kernel runs in.
     layouts = layouts_among(kernel, [place.layout for place in places])
     for device in filter(kernel.runs_on, dict.fromkeys(place.device.data for place in places)):
@@ -429,7 +434,8 @@ def _all_wants(
 
 
 def accepts(wants: Sequence[PlaceAttr], places: Sequence[PlaceAttr]) -> bool:
-    """Return whether each of ``places`` satisfies the place that a kernel requires."""
+    """Return whether each of ``places`` has the device, precision and layout that a kernel requires
+    in ``wants``; `any` there permits all."""
     return all(want.accepts(place) for want, place in zip(wants, places, strict=True))
 
 
@@ -499,8 +505,9 @@ def called(
     """Register the decorated function like ``host`` does, but as an alternative to generated
     kernels.
 
-    The kernel runs at the CPU's places, row-major, with its own cost. ``method`` is the name of its
-    library. The results have the op's types; arrays of equal elements may have strides of 0.
+    The kernel runs on row-major tensors of the CPU, and ``cost`` estimates its time. ``method`` is
+    the name of its library. The results have the op's types; an array of equal elements may have
+    strides of 0.
     """
     kernel = Kernel(name, op, CPU, (NCHW,), elements, applies, cost, method=method)
     return _function(kernel, generated_limits)

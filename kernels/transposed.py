@@ -34,8 +34,8 @@ MAX_STRIDE = 256
 MAX_PHASES = 64
 """The maximum number of statements of one kernel: compile time grows with them."""
 FEW_CHANNELS = 16
-"""The number of output channels of a group from which `col2im` does not apply, as channels alone
-fill the lanes: the lanes of the widest f32 vectors."""
+"""The number of output channels per group from which `col2im` does not apply: the number of lanes
+of the widest f32 vectors, which the channels alone then fill."""
 MAX_PRODUCTS = 1 << 24
 """Limit on the elements of `col2im`'s intermediate tensor: 64 MiB of f32. Usual sizes stand for
 symbols."""
@@ -72,8 +72,8 @@ class Residue:
 class ResidueSet:
     """Residues of one dimension in one statement.
 
-    The accesses of output, input and kernel are forms of the indices ``x`` (< extent), ``r`` (<
-    residues) and ``k`` (< taps).
+    The accesses to output, input and kernel are affine expressions of the indices ``x`` (< extent),
+    ``r`` (< residues) and ``k`` (< taps).
     """
 
     extent: int
@@ -130,8 +130,8 @@ class Windows:
     extent: int
 
     def phases(self, dim: int) -> list[ResidueSet]:
-        """Return the phases of the dimension with number ``dim``, which the names of their indices
-        contain."""
+        """Return the phases of the dimension, the statements in which its outputs are computed. The
+        names of their indices end in the dimension's number ``dim``."""
         listed = residues(self.stride, self.dilation, self.pad, self.taps, self.extent)
         return [_phase(group, self.stride, self.dilation, dim) for group in grouped(listed)]
 
@@ -188,12 +188,12 @@ class Channels:
 
     @property
     def source(self) -> Linear:
-        """The number of the input's channel, as a form of ``g`` and ``c``."""
+        """The number of the input's channel, as an affine expression of ``g`` and ``c``."""
         return Linear.of("g", self.per_in) + Linear.of("c")
 
     @property
     def out(self) -> Linear:
-        """The number of the output's channel, as a form of ``g`` and ``o``."""
+        """The number of the output's channel, as an affine expression of ``g`` and ``o``."""
         return Linear.of("g", self.per_out) + Linear.of("o")
 
 

@@ -24,7 +24,8 @@ DESCENDED: Table = tuple(row for links in INDICES for row in rows(FLOATS, reads=
 MOST = 1 << 30
 """The limit on the numbers of nodes and features, which have 32 bits."""
 MOST_LEVELS = 64
-"""The most steps that a body takes; longer ways are several statements."""
+"""The maximum number of tree levels that the body of one statement descends. Deeper trees take
+several statements."""
 
 
 def _fits(op: nn.TreeEnsembleOp) -> str | None:
@@ -100,7 +101,6 @@ def _reached(
 
 
 def _below(s: Scalars, number: SSAValue, count: int) -> SSAValue:
-    """Return a number as an index below ``count``, which is the last one for a number out of
-    range."""
+    """Return a number as an index below ``count``; a number out of range becomes ``count - 1``."""
     least = s.op(arith.MinUIOp(number, s.like(count - 1, number)))
     return s.op(arith.IndexCastOp(least, IndexType()))

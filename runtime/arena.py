@@ -107,14 +107,14 @@ class Workspaces:
 class Workspace:
     """Memory that one call at a time uses. Calls of several programs may use it in turn.
 
-    A workspace holds an arena as large as the largest program needs, recyclers for outputs, and the
-    frames of the programs.
+    A workspace holds an arena as large as the largest program needs, recyclers for outputs, and a
+    frame for each program: the program's steps, bound to this memory.
     """
 
     def __init__(self) -> None:
         self.frames: dict[object, Any] = {}
-        """Steps that programs have bound to this memory in the current window, by the programs'
-        keys.
+        """The frames of the programs that used this memory in the current window of calls, by the
+        programs' keys.
 
         No frame refers to its workspace or program, so that no reference cycle delays freeing
         either.
@@ -128,7 +128,8 @@ class Workspace:
         """The address of the arena; 0 if there is none."""
         self._arena, self._room = aligned(0), 0
         self._device_arenas = WeakValueDictionary[tuple[str, Fields], Memory]()
-        """The arenas on devices, by device and fields. A frame that uses one keeps it alive."""
+        """The memory of intermediate values on devices, by the device and the fields of its places,
+        such as ``memory``. A program's frame that uses the memory keeps it alive."""
 
     def frame(self, key: object, make: Callable[[], Any]) -> Any:
         """Return the frame of the program ``key``, which has not requested it in this window yet:
@@ -152,8 +153,9 @@ class Workspace:
         return self.address
 
     def device_arena(self, name: str, fields: Fields, size: int) -> Memory:
-        """Return an arena of at least ``size`` bytes on a device, for values at these fields.
-        Raises ResourceError if it cannot be allocated."""
+        """Return an arena of at least ``size`` bytes on a device, for values whose places have
+        these device-defined fields (such as a memory space). Raises ResourceError if it cannot be
+        allocated."""
         found = self._device_arenas.get((name, fields))
         if found is None or found.size < size:
             found = self._device_arenas[name, fields] = Memory(device(name), size, fields)

@@ -238,8 +238,8 @@ class Artifact:
         return Rest(record.returned, constants, record.steps, record.outputs, subprograms)
 
     def check(self) -> None:
-        """Verify the SHA-256 of the weights that the artifact contains. Raises
-        InvalidModelError."""
+        """Verify the SHA-256 of the weights that the artifact contains. Raises InvalidModelError if
+        one is damaged."""
         for blob in self.manifest.weights:
             try:
                 self._prove(blob)

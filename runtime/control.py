@@ -54,11 +54,11 @@ def chunks(
     """Run a loop with a native body in chunks of iterations. Return its carried values, and the
     other results of all iterations.
 
-    ``appended`` are states that iterations append to, by number and axis. The body takes the
-    iteration numbers of a chunk, whether the loop continues, and its other carried values. With a
-    trip count, it also takes, after the condition, whether another iteration may follow each one.
-    The body returns whether the loop continues, the next iteration number, the carried values, and
-    per-iteration elements, the elements of ``appended`` last.
+    ``appended`` lists the carried values to which iterations only append, each by its number and
+    the axis. The body takes the iteration numbers of a chunk, whether the loop continues, and its
+    other carried values. With a trip count, it also takes, after the condition, whether another
+    iteration may follow each one. The body returns whether the loop continues, the next iteration
+    number, the carried values, and per-iteration elements, the elements of ``appended`` last.
     """
     (trips, go), state = [*inputs, None, None][:2], list(inputs[2:])
     grown = [state[number] for number, _ in appended]

@@ -32,8 +32,8 @@ HOST = "host"
 
 @dataclass(frozen=True)
 class CopyStep:
-    """A step that copies a value between the memories of two devices, or to other fields of one
-    device."""
+    """A step that copies a value between the memories of two devices, or between places on one
+    device that differ in their fields (such as the memory space)."""
 
     start: str
     """The device that the value is copied from, or ``host``."""
@@ -44,7 +44,8 @@ class CopyStep:
     once: bool = False
     """True if the value is a constant, which is copied once for all calls of the program."""
     fields: Fields = ()
-    """The fields of the place that the value is copied to."""
+    """The device-defined fields (such as a memory space) of the place that the value is copied
+    to."""
 
     @property
     def name(self) -> str:
@@ -95,9 +96,10 @@ class DeviceStep:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     specs: tuple[TensorSpec, ...]
-    """The specs of the outputs."""
+    """The shapes and dtypes of the outputs."""
     fields: Fields = ()
-    """The fields of the places of all values that the kernels compute."""
+    """The device-defined fields (such as a memory space) of the places of all values that the
+    kernels compute."""
 
     def at(self, values: Mapping[str, int]) -> DeviceStep:
         """Return the step for values of the symbols."""
@@ -221,7 +223,7 @@ class _Words:
         return [self._memory.slice(_WORD * number, _WORD) for number in numbers]
 
     def check(self) -> None:
-        """Wait for the device, and raise ExecutionError if a kernel has set its word."""
+        """Wait for the device, and raise ExecutionError if a kernel has set its error word."""
         words = np.empty((len(self.calls), _WORD), np.uint8)
         self.device.read(self._memory.slice(), words)
         for call, is_set in zip(self.calls, words[:, 0], strict=True):

@@ -36,7 +36,8 @@ BUILT_IN: dict[str, Plugin] = {
 
 
 Fields = tuple[tuple[str, str], ...]
-"""The values of a place's fields, by name and sorted by name."""
+"""The values of the device-defined fields of a place, such as its memory space, each with the
+field's name, sorted by name."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,8 @@ class Field:
     values: tuple[str, ...]
     """The values that a place may name: letters, digits and underscores."""
     default: str
-    """The value of tensors that no kernel and no place asks to have at another one. Values are
-    copied to and from other devices with it."""
+    """The value of the field for tensors for which no kernel and no requested place names another
+    value. Tensors are copied to and from other devices with this value."""
 
 
 @dataclass(frozen=True)
@@ -69,10 +70,10 @@ class Source:
     items: tuple[int, ...] = ()
     """The number of work-items of a work-group along each dimension."""
     checks: bool = False
-    """True if the kernel takes a word after its outputs, and sets it to 1 where an index is out of
-    range."""
+    """True if the kernel takes an error word as an argument after its outputs, and sets it to 1
+    when an index is out of range."""
     sizes: tuple[Size, ...] = ()
-    """The symbolic sizes that the kernel takes as numbers after its tensors and its word."""
+    """The symbolic sizes that the kernel takes as numbers after its tensors and its error word."""
 
     def launch(self, values: Mapping[str, int]) -> Launch:
         """Return the sizes of a launch for values of the symbols. Raises ResourceError for sizes
@@ -161,7 +162,7 @@ class Device(ABC):
 
     @abstractmethod
     def build(self, source: Source) -> Any:
-        """Return a kernel that can be launched. Raises TessellaError."""
+        """Return a kernel that can be launched. Raises TessellaError if it cannot be built."""
 
     @abstractmethod
     def launch(self, kernel: Any, buffers: Sequence[Slice], launch: Launch) -> None:
@@ -173,7 +174,8 @@ class Device(ABC):
 
     def numbered(self, number: int) -> Device:
         """Return the device of this kind with a number from 1 on, as in ``opencl:1``; number 0 is
-        this one. By default, there is only one device of a kind. Raises OptionError."""
+        this one. By default, there is only one device of a kind. Raises OptionError if there is no
+        device with this number."""
         raise OptionError(
             f"there is no device number {number} of this kind",
             expected="a device without a number",
@@ -233,7 +235,8 @@ def kind_of(name: str) -> str:
 
 def find_device(name: str) -> Device | None:
     """Return the device with this name, such as ``opencl`` or ``opencl:1``; None if there is none,
-    as for CPUs. Raises PluginError, and OptionError for a number that the kind does not have."""
+    as for CPUs. Raises PluginError if the device's plugin cannot be loaded, and OptionError if
+    there is no device with this number."""
     kind, _, number = name.partition(":")
     plugin = BUILT_IN.get(kind) or _plugin(kind)
     if plugin is None:
@@ -243,7 +246,8 @@ def find_device(name: str) -> Device | None:
 
 
 def device(name: str) -> Device:
-    """Return the device with this name. Raises OptionError if there is none, and PluginError."""
+    """Return the device with this name. Raises OptionError if there is none, and PluginError if its
+    plugin cannot be loaded."""
     found = find_device(name)
     if found is None:
         known = device_names()
@@ -256,8 +260,8 @@ def device(name: str) -> Device:
 
 
 def fields_of(name: str) -> Mapping[str, Field]:
-    """Return the fields of places at a device; none for CPUs and unknown devices. Raises
-    PluginError."""
+    """Return the fields that a device defines for its places; none for CPUs and unknown devices.
+    Raises PluginError if the device's plugin cannot be loaded."""
     found = find_device(name)
     return {} if found is None else found.fields
 

@@ -1,10 +1,10 @@
-"""Arrays of any element: dtypes by element, and conversions of elements that NumPy lacks.
+"""Arrays of any element type: the dtype of each type, and conversions of types that NumPy lacks.
 
-NumPy stores such an element as unsigned integers in a structured dtype with one field, which has
-the element's name: `np.dtype([("bf16", "u2")])`. Moving these arrays keeps the tag; NumPy refuses
-arithmetic on them. Elements below 8 bits take a byte each in arrays; `packed` stores several in a
-byte. Arrays of the package ``ml_dtypes`` have the same bytes: ``x.view(ml_dtypes.bfloat16)``.
-Strings are elements of NumPy's ``StringDType``.
+NumPy stores numbers of such a type as unsigned integers in a structured dtype with one field, which
+has the type's name: `np.dtype([("bf16", "u2")])`. Moving these arrays keeps the tag; NumPy refuses
+arithmetic on them. Numbers of fewer than 8 bits take a byte each in arrays; `packed` stores several
+in a byte. Arrays of the package ``ml_dtypes`` have the same bytes: ``x.view(ml_dtypes.bfloat16)``.
+Strings have NumPy's ``StringDType``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _dtype(element: Element) -> DType:
 
 
 DTYPES: dict[str, DType] = {name: _dtype(element) for name, element in ELEMENTS.items()}
-"""The dtype of arrays, by element name."""
+"""The dtype of arrays, by the name of the element type."""
 
 _ELEMENTS = {dtype: ELEMENTS[name] for name, dtype in DTYPES.items()}
 _FOREIGN = {element.foreign: element for element in ELEMENTS.values() if element.is_tagged}
@@ -40,7 +40,8 @@ _WIDENED = {dtype for dtype, element in _ELEMENTS.items() if element.is_tagged o
 
 
 def element_of(dtype: npt.DTypeLike) -> Element | None:
-    """Return the element of a dtype, also of ``ml_dtypes``; None for any other dtype."""
+    """Return the ``Element`` that describes a dtype, which may be one of ``ml_dtypes``; None if
+    tessella does not have the type."""
     own: DType = np.dtype(dtype)
     found = _ELEMENTS.get(own)
     if found is None and own.type.__module__ == "ml_dtypes":
@@ -75,8 +76,8 @@ def tagged(array: Array) -> Array:
 
 
 def as_own(array: Array) -> Array:
-    """Return an array that a caller passes with the dtype that tessella has for its elements, if it
-    has one: ``tagged``, or of strings."""
+    """Return a caller's array with tessella's dtype for its element type, if it has another one:
+    numbers that NumPy lacks are ``tagged``, and strings become ``StringDType``."""
     return texts.strings(tagged(array))
 
 
@@ -91,8 +92,8 @@ def public(array: Array) -> Array:
 
 @cache
 def _foreign_dtype(name: str) -> DType | None:
-    """Return the dtype that ``ml_dtypes`` has for an element; None if it is not installed, or too
-    old to have it."""
+    """Return the dtype that ``ml_dtypes`` has for an element type; None if it is not installed, or
+    too old to have it."""
     try:
         found = getattr(import_module("ml_dtypes"), ELEMENTS[name].foreign, None)
     except ImportError:
@@ -113,7 +114,7 @@ def dtype_named(name: str) -> DType:
 
 
 def computing(element: Element) -> DType:
-    """Return the dtype in which NumPy computes with an element."""
+    """Return the dtype in which NumPy computes with values of an element type."""
     if element.is_float:
         return DTYPES[element.arithmetic]
     if element.is_tagged:
@@ -141,11 +142,11 @@ def widened(array: Array) -> Array:
 
 
 def converted(array: Array, dtype: npt.DTypeLike) -> Array:
-    """Convert an array to a dtype, as NumPy's ``astype`` does, also from and to elements that NumPy
-    lacks.
+    """Convert an array to a dtype, as NumPy's ``astype`` does, also from and to element types that
+    NumPy lacks.
 
-    Floats round to nearest, ties to even. Floats beyond the range become infinite, or NaN in an
-    element without infinities, or the largest number in one without NaN. Integers wrap. Strings
+    Floats round to nearest, ties to even. Floats beyond the range become infinite, or NaN if the
+    type has no infinities, or the largest number if it also has no NaN. Integers wrap. Strings
     spell numbers. Raises ExecutionError for a string that does not.
     """
     to: DType = np.dtype(dtype)
@@ -173,8 +174,8 @@ def full(shape: tuple[int, ...], value: float, dtype: DType) -> Array:
 
 
 def bytes_of(array: Array) -> Array:
-    """Return the elements of an array as bytes, in its own memory if it is contiguous and not of
-    strings."""
+    """Return the elements of an array as bytes. They are a view if the array is contiguous,
+    otherwise a copy; strings are encoded."""
     if array.dtype == STRING:
         return texts.encoded(array)
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
@@ -182,7 +183,8 @@ def bytes_of(array: Array) -> Array:
 
 def of_bytes(data: Array, shape: tuple[int, ...], dtype: DType) -> Array:
     """Return the array with these bytes, the inverse of ``bytes_of``. A single element represents
-    all elements. Raises InvalidModelError for bytes that are not of strings."""
+    all elements. Raises InvalidModelError if ``dtype`` is that of strings, and the bytes do not
+    encode strings."""
     if dtype == STRING:
         return texts.decoded(data, shape)
     flat = data.view(dtype)
@@ -190,8 +192,8 @@ def of_bytes(data: Array, shape: tuple[int, ...], dtype: DType) -> Array:
 
 
 def packed(array: Array) -> Array:
-    """Pack elements below 8 bits, and strings, into a flat array of ``uint8``; return any other
-    array unchanged."""
+    """Pack numbers of fewer than 8 bits, and strings, into a flat array of ``uint8``; return any
+    other array unchanged."""
     if array.dtype == STRING:
         return texts.encoded(array)
     element = _ELEMENTS.get(array.dtype)
@@ -205,8 +207,8 @@ def packed(array: Array) -> Array:
 
 
 def unpacked(array: Array, shape: tuple[int, ...], dtype: DType) -> Array:
-    """Unpack an array of elements below 8 bits or of strings: the inverse of ``packed``. Return any
-    other array unchanged."""
+    """Unpack an array of numbers of fewer than 8 bits or of strings: the inverse of ``packed``.
+    Return any other array unchanged."""
     if dtype == STRING:
         return texts.decoded(array, shape)
     element = _ELEMENTS.get(dtype)
@@ -229,7 +231,7 @@ def _narrowed(array: Array, element: Element) -> Array:
 
 
 def _is_upper_half(element: Element) -> bool:
-    """Return whether an element is the upper half of an f32, as bf16 is."""
+    """Return whether an element type is the upper half of f32, as bf16 is."""
     return (element.bits, element.exponent) == (16, ELEMENTS["f32"].exponent)
 
 
@@ -311,8 +313,8 @@ def _to_code(array: Array, element: Element) -> Array:
 
 
 def _nan(element: Element) -> int:
-    """Return the code that NaN becomes, without a sign: a quiet NaN. An element without NaN has -0
-    for it, as in ``ml_dtypes``."""
+    """Return the code that NaN becomes, without a sign: a quiet NaN. A type without NaN has -0 in
+    its place, as in ``ml_dtypes``."""
     if element.specials == "ieee":
         return element.codes | 1 << (element.fraction - 1)
     return element.codes if element.specials == "fn" else _sign(element)

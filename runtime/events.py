@@ -79,7 +79,8 @@ class Stream:
     """The events that threads write, with a row of memory for each thread."""
 
     def __init__(self, contexts: Array, room: int, *, counter: bool | None = None) -> None:
-        """Give each thread of ``contexts`` room for ``room`` events.
+        """Allocate memory for ``room`` events for each thread. ``contexts`` has the context of each
+        thread.
 
         ``counter`` says whether the threads read the processor's counter instead of the system's
         clock; by default, they do if the counter is known to be steady.
@@ -96,7 +97,7 @@ class Stream:
 
     @property
     def is_full(self) -> bool:
-        """True if a thread's room is full, so that events may be missing."""
+        """True if the memory for a thread's events is full, so that events may be missing."""
         return bool((self._slots["event"] >= self._slots["events_end"]).any())
 
     def written(self) -> list[Array]:

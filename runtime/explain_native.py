@@ -1,4 +1,4 @@
-"""The native share of a program, and the ops that NumPy runs."""
+"""How much of a program is native code, and which ops NumPy runs."""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ from typing import TypedDict
 
 
 class Rejected(TypedDict):
-    """A candidate for an op, a kernel at a place, that was not picked, and the reason."""
+    """A kernel at a place (device, precision and layout) that could have run an op, but was not
+    picked, and the reason."""
 
     kernel: str
     place: str
@@ -27,10 +28,10 @@ class OpEntry(TypedDict):
 
     ``estimate`` is the time of the op alone, in seconds, and ``saved`` the seconds of it that are
     saved because an operand stays in registers. ``native`` is true if machine code runs the op,
-    generated or from a library; otherwise NumPy runs it. ``storage`` names the elements read and
-    written, ``u8 i8 -> i32``, and ``arithmetic`` the element of the kernel's arithmetic and
-    accumulators; both are empty if unknown. ``measured`` is whether the estimate is a time from the
-    database.
+    generated or from a library; otherwise NumPy runs it. ``storage`` names the element types read
+    and written, ``u8 i8 -> i32``, and ``arithmetic`` the element type of the kernel's arithmetic
+    and accumulators; both are empty if unknown. ``measured`` is whether the estimate is a time from
+    the database.
     """
 
     op: str
@@ -50,7 +51,7 @@ class OpEntry(TypedDict):
 
 
 class Conversion(TypedDict):
-    """A conversion of a value between places.
+    """A conversion of a value to another place (device, precision and layout).
 
     ``value`` is the node that produced the value, or the value's name; ``source`` and ``target``
     are the places, ``bytes`` the size before the conversion, and ``estimate`` the estimated
@@ -122,7 +123,8 @@ class Pick(TypedDict):
     database: str
     """The file of measured times that replace estimates; empty without one."""
     widened: list[str]
-    """The narrow floats in places that the target multiplies only as f32."""
+    """The narrow float types in the requested places that the target cannot multiply directly: they
+    are widened to f32 first."""
 
 
 class Barrier(TypedDict):

@@ -65,7 +65,7 @@ class Explanation:
 
     @property
     def coverage(self) -> Coverage:
-        """The native share of the program and its subprograms, and the ops that NumPy runs."""
+        """How much of the program and its subprograms is native code, and which ops NumPy runs."""
         programs = list(self.programs)
         return coverage(
             (entry for each in programs for entry in each.ops),

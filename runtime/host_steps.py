@@ -30,7 +30,8 @@ class HostStep:
     outputs: tuple[int, ...]
     settings: Mapping[str, Any]
     specs: tuple[TensorSpec, ...] | None = None
-    """The specs of the outputs, on which other steps rely; None if any are acceptable."""
+    """The shapes and dtypes that the outputs must have, as other steps rely on them; None if any
+    are acceptable."""
 
     @cached_property
     def dtypes(self) -> Sequence[np.dtype[Any]] | None:
@@ -57,7 +58,7 @@ class HostCall:
         self._outputs = [*enumerate(step.outputs)]
 
     def resize(self, step: Any, sized: Any, workspace: Any) -> None:
-        """Change the step to values of the symbols."""
+        """Replace the step by one for other values of the symbols."""
         assert isinstance(step, HostStep)
         self.step = step
 

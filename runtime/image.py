@@ -36,7 +36,7 @@ class Function(NamedTuple):
     size: int
     """Length of the function's code in bytes."""
     nodes: Sequence[str] = ()
-    """The nodes that the function computes, for people who read a profile."""
+    """The names of the nodes of the model that the function computes, which profiles show."""
 
 
 @dataclass(frozen=True)

@@ -140,7 +140,7 @@ class LoadedModel(CallableModel):
         """True if the program that serves a call depends on values of inputs."""
         self._serving: dict[Shapes, Sequence[int]] = {}
         self._plain: dict[Shapes, _Loaded] = {}
-        """Programs by the shapes that they serve; empty if the choice of a program depends on
+        """Programs by the input shapes that they serve; empty if the choice of a program depends on
         values of inputs."""
         if not (self._symbolic or self._sized) and len(self._entries) == 1:
             self._executable(0)
@@ -151,11 +151,12 @@ class LoadedModel(CallableModel):
         return self._entries[0].target
 
     def explain(self) -> Explanation:
-        """Return which kernel runs each op, at which place, and why."""
+        """Return which kernel runs each op, at which place (device, element type and layout), and
+        why."""
         return _explanation(self._entries[self._latest], self._where)
 
     def check(self) -> None:
-        """Verify the bytes of all weights. Raises InvalidModelError."""
+        """Verify the bytes of all weights. Raises InvalidModelError if they are damaged."""
         self._artifact.check()
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -184,7 +185,7 @@ class LoadedModel(CallableModel):
                 yield from each.rest.parts()
 
     def parts(self) -> Iterator[ProfiledProgram]:
-        """Yield the loaded programs, subprograms included, and their work."""
+        """Yield the loaded programs, subprograms included, each with the work of its kernels."""
         return self._parts()
 
     def serves(self, feeds: Mapping[str, Value]) -> bool:

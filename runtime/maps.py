@@ -26,8 +26,8 @@ def zip_map(inputs: Sequence[Value], *, keys: Sequence[int | str]) -> Sequence[V
 
 def vectorize(inputs: Sequence[Value], *, keys: Sequence[int | str]) -> Sequence[Array]:
     """Return the values of a dictionary in the order of keys, as a row, with 0 or an empty string
-    for an absent key; of a list of dictionaries, a row for each. Raises ExecutionError for a key
-    that is not listed."""
+    for an absent key. For a list of dictionaries, return a row for each. Raises ExecutionError for
+    a key that is not listed."""
     rows = _dictionaries(inputs[0])
     known = {*keys}
     for row in rows:
@@ -43,8 +43,8 @@ def vectorize(inputs: Sequence[Value], *, keys: Sequence[int | str]) -> Sequence
 
 
 def _dtype_of(values: Sequence[Any]) -> np.dtype[Any]:
-    """Return the dtype of a dictionary's values: int64, that of strings, or float32 unless they are
-    NumPy's numbers of float64."""
+    """Return the dtype of a dictionary's values: int64 for integers and booleans, that of strings
+    for strings, float64 if one of them is a NumPy float64, otherwise float32."""
     kinds = {np.asarray(value).dtype.kind for value in values}
     if kinds & {"U", "T", "O"}:
         return STRING

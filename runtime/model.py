@@ -67,7 +67,8 @@ class _Input:
     shape: tuple[int | str, ...]
 
     def convert(self, value: npt.ArrayLike) -> Array:
-        """Convert a value to a contiguous array of the element type. Raises InputError."""
+        """Convert a value to a contiguous array of the element type. Raises InputError if it is not
+        an array, or has another element type."""
         dtype = dtype_name(self.dtype)
         array = _asarray(value, self.name, f"{dtype} {self.shape}")
         is_python = isinstance(value, list | tuple | int | float | complex)
@@ -108,7 +109,7 @@ class _Passed:
 
     def convert(self, value: Any) -> Any:
         """Convert the elements of a list, or the value of an optional, to contiguous arrays; None
-        stays None, and dictionaries are copied. Raises InputError."""
+        stays None, and dictionaries are copied. Raises InputError for a value of another type."""
         if isinstance(value, list | tuple):
             items = enumerate(cast(Sequence[Any], value))
             return [self._item(item, f"{self.name}[{i}]") for i, item in items]
@@ -185,7 +186,8 @@ def _input(info: ValueInfo) -> _Input | _Passed:
 
 
 def _is_plain(info: ValueInfo) -> bool:
-    """Return whether an output is an array of elements that NumPy has."""
+    """Return whether an output is known to be an array whose elements have a type of NumPy's
+    own."""
     return info.is_known and info.is_tensor and dtype_named(info.dtype).names is None
 
 
@@ -210,7 +212,7 @@ class CallableModel(ABC):
         self._is_inner = is_inner
         self._inputs = [_input(info) for info in self.inputs]
         self._gives_plain = is_inner or all(map(_is_plain, self.outputs))
-        """True if callers get the arrays of programs as they are."""
+        """True if callers get the arrays that programs return, without a conversion."""
         self._passed = frozenset(i for i, info in enumerate(self.inputs) if not info.is_tensor)
         """Indices of the inputs that are not arrays. Steps pass them on; no program takes them."""
         self._names = dict.fromkeys(info.name for info in self.inputs).keys()
@@ -237,7 +239,7 @@ class CallableModel(ABC):
 
     @abstractmethod
     def _parts(self) -> Iterator[ProfiledProgram]:
-        """Yield the existing programs, subprograms included, and their work."""
+        """Yield the existing programs, subprograms included, each with the work of its kernels."""
 
     def _repr_html_(self) -> str:
         """Return the signature as a table, which notebooks show."""
@@ -443,8 +445,8 @@ class CallableModel(ABC):
         *arrays : array_like
             The first inputs.
         out : ndarray or sequence of ndarray or None, optional
-            An array for the output, or one for each output, as ``run`` takes them. Of a model that
-            has an input of this name, it is that input.
+            An array for the output, or one for each output, as ``run`` takes them. If the model
+            has an input named ``out``, the argument is that input.
         **named : array_like
             The other inputs by name.
 
@@ -593,7 +595,7 @@ class CallableModel(ABC):
 
     def _checked(self, values: Sequence[npt.ArrayLike]) -> tuple[Shapes, list[Array]]:
         """Convert all inputs to arrays that fit the signature; return their shapes, and the arrays.
-        Raises InputError."""
+        Raises InputError if a value has the wrong shape or element type."""
         arrays: list[Any] = [*values]
         for i, wanted in enumerate(self._inputs):
             value = arrays[i]

@@ -39,7 +39,7 @@ class NativeStep:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     specs: tuple[TensorSpec, ...]
-    """The specs of the outputs."""
+    """The shapes and dtypes of the outputs."""
     shared: bool = False
     """True if several threads run the segment together."""
     private_bytes: Size = 0
@@ -65,7 +65,7 @@ class _Memory(NamedTuple):
     new: _Outputs
     """The outputs for which each call needs new arrays."""
     held: _Outputs
-    """The outputs that all calls write to one array."""
+    """The outputs that every call writes to the same arrays."""
     arena: int
     private: int
 
@@ -81,7 +81,8 @@ class NativeCall:
         watch: Watch,
         inner: Set[int],
     ) -> None:
-        """``inner`` are the values that only native code reads: calls write them to one array."""
+        """``inner`` are the numbers of the values that only native code reads: all calls write such
+        a value to the same array."""
         self.step = step
         self.nodes = nodes
         self.watch = watch
@@ -89,7 +90,7 @@ class NativeCall:
         self.inputs = [*enumerate(step.inputs)]
         """The inputs of the segment: the index of a pointer, and the number of a value."""
         self.outputs: _Outputs = []
-        """The outputs for which each call needs new arrays."""
+        """The outputs for which each call needs a new array."""
         self.held: list[tuple[int, Array]] = []
         """The arrays of the other outputs, by the number of the value."""
         self._sized: dict[tuple[int, ...], _Memory] = {}
@@ -102,7 +103,8 @@ class NativeCall:
         self.arguments = (ctypes.c_int64 * len(ARGUMENTS))()
 
     def resize(self, step: Any, sized: Any, workspace: Workspace) -> None:
-        """Change the step to values of the symbols, with the outputs' memory in the workspace."""
+        """Make the call ready for ``step``, the step for given values of the symbols. The outputs'
+        memory comes from the workspace."""
         found = self._sized.get(sized.sizes) or self._new_memory(step, sized.sizes, workspace)
         self.outputs, held, arena, private = found
         self.arguments[_PRIVATES] = self.arguments[_ARENA] + arena

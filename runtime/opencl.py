@@ -33,20 +33,21 @@ _WHEEL = "libintelocl.so"
 """The file name of the driver in the package `intel-opencl-rt`."""
 
 BINARIES = Folder("binaries", 1 / 64)
+"""The cache of compiled programs, by their source, the device and its driver."""
 
 CACHED_BY_DRIVER = frozenset({"Portable Computing Language"})
-"""The platforms whose drivers cache binaries themselves. To return a binary, PoCL would compile
-each kernel once more, for groups of any size."""
+"""The platforms whose drivers cache binaries themselves. No binaries are taken from them: PoCL, one
+of them, would compile each kernel once more for that, for groups of any size."""
 
-"""Compiled programs, by their source, the device and its driver."""
 
 USUAL = DeviceFacts(
     flops=2e12, bandwidth=1e11, link=1e10, latency=2e-5, launch=1e-5, local_bytes=32768, units=16
 )
-"""The facts that programs are compiled with on a machine without OpenCL."""
+"""The rates and limits of a typical device, for which programs are compiled on a machine without
+OpenCL."""
 VECTORS = 8
-"""The number of vectors of work-items in a work-group of a CPU. As many multiply-adds are under way
-in a core with a latency of four cycles and two of them in each cycle."""
+"""The number of vectors of work-items in a work-group on a CPU: the number of multiply-adds in
+flight in a core that starts two in each cycle, with a latency of four cycles."""
 ITEM_REGISTERS = 32
 """Bytes of registers for the accumulators of a work-item of a CPU, as in PlaidML's settings for
 CPUs: eight of the sixteen registers of x86-64 for numbers, as operands need registers too."""
@@ -109,8 +110,9 @@ class OpenClDevice(Device):
 
     @cached_property
     def _listed(self) -> Sequence[Any]:
-        """All devices of all drivers: by the name of the platform, and in its own order. The order
-        in which OpenCL's loader lists platforms is that of a folder, which may change."""
+        """All devices of all drivers, sorted by the name of the platform, and in the platform's own
+        order. OpenCL's loader lists platforms in the order of the files in a folder, which may
+        change."""
         with _all_drivers():
             try:
                 platforms = sorted(self._cl.get_platforms(), key=lambda each: each.name)
@@ -199,7 +201,8 @@ class OpenClDevice(Device):
 
     @cached_property
     def _made_by(self) -> tuple[str, ...]:
-        """The device and its driver, by which binaries are cached."""
+        """The names and versions of the device and its driver, which are a part of the cache key of
+        binaries."""
         found = self._device
         platform = found.platform
         return (platform.name, platform.version, found.name, found.version, found.driver_version)

@@ -1,12 +1,13 @@
 """The thread pool of a process: threads that run programs together with their callers.
 
 The code of the pool is native (``codegen.pool``), and a part of each program that threads can
-share. The threads of the pool, the helpers, never touch Python. They, their
-code and the memory that they wait in live as long as the process, as the interpreter may end during
-a run.
+share. The threads of the pool, the helpers, never touch Python. They, their code and the memory
+that they wait in live as long as the process, as the interpreter may end during a run.
 
-A team is one block of zeroed memory in lines of 128 bytes, so that no two threads write into a pair
-of cache lines that is fetched together:
+A run of a segment consists of phases, which barriers separate. A share is the work of one thread in
+a phase. A run is narrowed if it has fewer shares than the caller has requested threads. A team is
+one block of zeroed memory in lines of 128 bytes, so that no two threads write into a pair of cache
+lines that is fetched together:
 
 | lines | content |
 |---|---|
@@ -50,11 +51,13 @@ TABLE = (
     *("open", "read", "close", "sscanf"),
     *("attributes", "signals", "cores", "online", "places", "elastic", "size"),
 )
-"""The 8-byte entries of a team's first two lines.
+"""The 8-byte entries of the first two lines of a team's memory.
 
-The first ones are system functions. ``cores`` is the number of threads that can run at once,
-``online`` the system's number of cores, ``places`` the number of concurrent runs, ``elastic``
-whether runs are narrowed, ``size`` the number of helpers.
+The first ones are addresses of system functions. ``attributes`` and ``signals`` serve the start of
+threads, ``cores`` is the number of threads that can run at once, ``online`` the system's number of
+cores, ``places`` the most concurrent runs, ``elastic`` whether runs are narrowed, that is, get
+fewer threads than requested if some would have to wait for cores, and ``size`` the number of
+helpers.
 """
 CONTEXT = (
     *("status", "launch", "watch", "team", "record", "shares"),
@@ -109,7 +112,7 @@ several.
 OFFERED, TAKEN, DONE = 1, 2, 3
 
 RING = 64
-"""Futex words for queued runs; more runs share them."""
+"""The number of futex words for queued runs. If more runs are queued, several share a word."""
 ENTERED, LEFT, ELASTIC_AT, TURNS = 2 * LINE, 3 * LINE, 4 * LINE, 5 * LINE
 HELPERS = TURNS + RING * LINE
 RECORDS = HELPERS + MOST * LINE
@@ -196,7 +199,7 @@ class ThreadPool:
 
     def _new_address(self) -> int:
         """Allocate the memory of a team, fill in its table, and return its address. Raises
-        MemoryError."""
+        MemoryError if it cannot be allocated."""
         attributes, signals = ctypes.create_string_buffer(256), _signals()
         libc.function("pthread_attr_init")(attributes)
         libc.function("pthread_attr_setstacksize")(attributes, ctypes.c_size_t(_STACK))
@@ -238,7 +241,7 @@ def _signals() -> ctypes.Array[ctypes.c_char]:
 
 
 def _immortal(code: Code) -> Code:
-    """Keep code mapped for ever: threads are in it when the interpreter ends."""
+    """Keep code mapped for ever: threads may run it when the interpreter ends."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
     return code
 

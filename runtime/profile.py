@@ -51,8 +51,8 @@ class ProfileRow:
     from the nearest cache that holds a call's data.
     """
     estimate: float | None = None
-    """The estimated time of the calls in seconds, by the model that kernels are picked by, divided
-    by the threads that take part; None if unknown."""
+    """The estimated time of the calls in seconds, by the cost model that kernels are picked by,
+    divided by the threads that take part; None if unknown."""
 
     def step(self) -> Mapping[str, object]:
         """Return the row as a step with one call, in the schema of reports."""

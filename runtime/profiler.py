@@ -67,7 +67,8 @@ class Recorder:
         """The values of the program's symbols."""
 
     def attach(self, contexts: Array) -> None:
-        """Give contexts room for events, so that segments that run in them write their events."""
+        """Give the contexts of threads memory for events, so that segments that run with these
+        contexts write their events."""
         self._streams.append(Stream(contexts, ROOM))
 
     def resize(self, values: Mapping[str, int]) -> None:
@@ -102,7 +103,7 @@ class Recorder:
 
     @property
     def is_full(self) -> bool:
-        """True if the room for events of a thread is full, so that events may be missing."""
+        """True if the memory for a thread's events is full, so that events may be missing."""
         return any(stream.is_full for stream in self._streams)
 
     @property
@@ -303,8 +304,7 @@ class _Profiled:
             yield self._with_work(row, call, works.get(call.kernel), recorder.values)
 
     def _often(self, recorder: Recorder) -> Array:
-        """Return the number of times that a thread executes each call in a run; the largest number
-        counts."""
+        """Return, for each call, the largest number of times that a thread executes it in a run."""
         counts = np.zeros(self._sums[recorder].shape, np.int64)
         for each in self._of(recorder):
             np.add.at(counts[:, each.thread], (each.runs, each.numbers), 1)

@@ -62,7 +62,7 @@ class ScanStep:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     specs: tuple[TensorSpec, ...]
-    """The specs of the returned sequences."""
+    """The shapes and dtypes of the returned sequences."""
 
     def at(self, values: Mapping[str, int]) -> ScanStep:
         """Return the step for values of the symbols. The body receives these values when it
@@ -93,7 +93,8 @@ class RunObserver(Protocol):
         ...
 
     def attach(self, contexts: Array) -> None:
-        """Receive the events of segments that run in these contexts."""
+        """Receive the events of segments that run with these contexts, the blocks of run-time state
+        of the threads."""
         ...
 
 
@@ -112,7 +113,8 @@ class Program:
     """The nodes of each check that can fail, by the number of the check. A segment reports this
     number plus 1 as its status."""
     code: Library | None = None
-    """The segments, and the pool's code if threads can share one."""
+    """The native code of the segments, and that of the thread pool if several threads can run a
+    segment."""
     calls: Sequence[CallEvent] = ()
     """The calls in segments, by the numbers in their events."""
     recorder: RunObserver | None = None
@@ -146,7 +148,7 @@ class Program:
         self._read = {i for step in run_natively for i in step.inputs}
         self._is_shared = any(step.shared for step in native)
         self.inner = _inner(self)
-        """The values that only segments compute and read."""
+        """The numbers of the values that only segments, which are native code, compute and read."""
         self._apart = _are_apart(self)
         """True if no result can share memory with an input, a constant or another result."""
 
@@ -220,7 +222,7 @@ class Program:
         workspace: Workspace,
         team: Team | None,
     ) -> None:
-        """Run the steps of a stretch for the sizes ``sized``."""
+        """Run a stretch, a part of the program's steps, for the sizes ``sized`` of its symbols."""
         if out:
             self._place(values, out, sized)
         frame = workspace.frames.get(stretch.key)
@@ -339,7 +341,8 @@ class _Stretch:
 
 
 def _stretches(program: Program) -> list[_Stretch]:
-    """Divide a program after each step that defines symbols."""
+    """Divide a program's steps into stretches. A stretch ends with a step that defines symbols, as
+    the next stretch needs their values."""
     defined = [each for each in program.symbols if isinstance(each, DefinedSymbol)]
     symbols = tuple(each for each in program.symbols if not isinstance(each, DefinedSymbol))
     left = dict(program.constants)
@@ -372,12 +375,13 @@ class _Sized:
     values: list[Any]
     """The values of the program by number: constants, and None for values that a run computes."""
     fixed: Mapping[int, Array]
-    """The constants by number, in the memory of the weights where native code can read them
-    there."""
+    """The constants by number: views of the weights' memory if native code can read the constant
+    there, otherwise copies."""
     limits: Sequence[tuple[DefinedSymbol, int]]
     """The symbols that the last step defines, each with its upper bound."""
     _arenas: dict[int, int] = field(default_factory=dict[int, int])
-    """Bytes of the largest arena, by number of threads."""
+    """The size in bytes of the largest arena, the memory of a step's intermediate values, by the
+    number of threads."""
 
     def arena_bytes(self, threads: int) -> int:
         """Return the bytes of the largest arena that the steps need on this many threads."""
@@ -390,7 +394,8 @@ class _Sized:
 
     @functools.cached_property
     def fresh(self) -> Mapping[int, TensorSpec]:
-        """The specs of the values that steps write into given arrays."""
+        """The shape and dtype of each value that a step writes into an array that it is given, by
+        the value's number."""
         found: dict[int, TensorSpec] = {}
         for step in self.steps:
             if isinstance(step, NativeStep):
@@ -459,8 +464,8 @@ class _Frame:
             self._steps = [recorder.watched(bound, step) for bound, step in pairs]
 
     def _new_contexts(self, threads: int, recorder: RunObserver | None) -> Array:
-        """Return zeroed contexts for threads, in cache their own lines, with the address of the
-        symbols' values."""
+        """Return a zeroed context for each thread, each in its own cache lines, with the address of
+        the symbols' values."""
         contexts = aligned(threads * CONTEXT_SLOTS * 8, LINE).view(np.int64)
         contexts.fill(0)
         contexts[_SIZES::CONTEXT_SLOTS] = ctypes.addressof(self._numbers)
@@ -523,8 +528,8 @@ class _ScanCall:
 
 
 def _inner(program: Program) -> frozenset[int]:
-    """Return the values that segments compute and only segments read, uncut or cut. Calls can
-    write them to the same memory."""
+    """Return the numbers of the values that segments compute and only segments read, whole or cut
+    to their first slices. All calls can write such a value to the same memory."""
     read = {*program.results}
     for step in reversed(program.steps):
         if isinstance(step, TrimStep):

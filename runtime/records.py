@@ -79,7 +79,8 @@ def encoded(value: Any) -> Any:
 
 
 def decoded(kind: type[T], value: Any) -> T:
-    """Return the object of a type that a JSON record describes. Raises RecordError."""
+    """Return the object of a type that a JSON record describes. Raises RecordError if the record
+    does not match the type."""
     return _decoded(kind, value, kind.__name__)
 
 

@@ -1,5 +1,5 @@
-"""The continuation after a graph break: steps whose result shapes only their values determine,
-followed by another subprogram."""
+"""The continuation after a graph break: steps whose result shapes depend on values that they
+compute, followed by another subprogram."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Runs(Protocol):
 
     def run(self, values: Mapping[str, Value], /) -> Sequence[Value]:
         """Run the subprogram, and return its outputs. ``values`` may include values that the
-        subprogram does not take. Raises TessellaError."""
+        subprogram does not take. Raises TessellaError if it cannot be compiled or run."""
         ...
 
 
@@ -58,7 +58,7 @@ class Interface:
 
 @dataclass(frozen=True)
 class Body:
-    """A subprogram that a step runs."""
+    """A subprogram that a loop or a branch runs."""
 
     takes: tuple[str, ...]
     """The names, within the subprogram, of the values that the step passes to it. The subprogram
@@ -172,7 +172,8 @@ class Runner(Generic[R]):
         subprogram's results.
 
         The caller may modify the values, unless ``is_inner`` marks a subprogram: its results may
-        share memory with its inputs, with constants, and with each other. Raises TessellaError.
+        share memory with its inputs, with constants, and with each other. Raises TessellaError if a
+        step or subprogram fails.
         """
         try:
             known = self._known(inputs, first)

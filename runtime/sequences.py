@@ -132,12 +132,14 @@ def _listed(sequence: Value) -> Sequence[Array]:
 
 
 def _position(position: Array, count: int, *, past_end: bool = False) -> int:
-    """Count a position from the front. Raises ExecutionError if it is out of range."""
+    """Return a position counted from the front; a negative position counts from the back. Raises
+    ExecutionError if it is out of range."""
     return position_of(int(position.reshape(-1)[0]), count, past_end=past_end)
 
 
 def position_of(number: int, count: int, *, past_end: bool = False) -> int:
-    """Count a position from the front. Raises ExecutionError if it is out of range."""
+    """Return a position counted from the front; a negative ``number`` counts from the back. Raises
+    ExecutionError if it is out of range."""
     last = count if past_end else count - 1
     if not -count <= number <= last:
         raise ExecutionError(

@@ -42,7 +42,8 @@ def packed(arrays: list[Array]) -> list[Array]:
     """Return the bytes of each array, aligned to ``ALIGNMENT``; they are shared and must not be
     modified.
 
-    The list is emptied: each array is released once its bytes are copied. Raises ResourceError.
+    The list is emptied: each array is released once its bytes are copied. Raises ResourceError if
+    memory is short.
     """
     missing: dict[Key, Array] = {}
     chosen = [_first(bytes_of(array), _shared, missing) for array in arrays]
@@ -70,7 +71,7 @@ def placed(sizes: Sequence[int]) -> list[Array]:
     """Return arrays of these sizes in bytes, aligned to ``ALIGNMENT``, in one block.
 
     The whole pages of an array are returned to the system once nothing refers to it. Raises
-    ResourceError.
+    ResourceError if memory is short.
     """
     block, end = aligned(sum(map(_room, sizes))), 0
     arrays: list[Array] = []

@@ -1,4 +1,4 @@
-"""Arrays of strings: from other arrays, as numbers, and as bytes.
+"""Conversions of arrays of strings: from other arrays, from and to numbers, and from and to bytes.
 
 NumPy's dtype for strings of any length, ``StringDType``, stores pointers; as bytes, an array of
 strings is a JSON list.
@@ -22,7 +22,7 @@ STRING: DType = np.dtype("T")
 """The dtype of arrays of strings."""
 
 _NAMED = {"nan": "NaN", "inf": "INF", "-inf": "-INF"}
-"""ONNX's texts of the floats that are not numbers, by Python's."""
+"""ONNX's spelling of NaN and the infinities, by Python's spelling."""
 
 
 def strings(array: Array) -> Array:

@@ -21,7 +21,7 @@ class TrimStep:
     count: int
     result: int
     spec: TensorSpec
-    """The spec of the result."""
+    """The shape and the dtype of the result."""
 
     @property
     def kernel(self) -> str:
@@ -30,12 +30,12 @@ class TrimStep:
 
     @property
     def inputs(self) -> tuple[int, ...]:
-        """The values that the step reads."""
+        """The numbers of the values that the step reads."""
         return self.x, self.count
 
     @property
     def outputs(self) -> tuple[int, ...]:
-        """The value that the step gives."""
+        """The number of the value that the step computes."""
         return (self.result,)
 
     def at(self, values: Mapping[str, int]) -> TrimStep:
@@ -44,10 +44,10 @@ class TrimStep:
 
 
 class TrimCall:
-    """A bound step that cuts an array."""
+    """A step that cuts an array, ready to run."""
 
     def __init__(self, step: TrimStep, inner: Set[int]) -> None:
-        """``inner`` are the values that only native code reads: they end with the call."""
+        """``inner`` are the numbers of the values that only native code reads."""
         self._node = step.node
         self._x, self._count, self._result = step.x, step.count, step.result
         self._is_inner = step.result in inner

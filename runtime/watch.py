@@ -21,8 +21,8 @@ callback, in nanoseconds; and the addresses of the function that reads the clock
 callback. Only the calling thread accesses them.
 """
 STEPS, SHORT = 64, 1_000_000
-"""The number of iterations between readings of the clock, and a time in nanoseconds: if more time
-has passed since the last reading, the next one follows after 1 iteration."""
+"""The usual number of iterations between readings of the clock, and a time in nanoseconds. If more
+time has passed since the last reading, the clock is read again after 1 iteration."""
 PERIOD = 50_000_000
 """Nanoseconds between callbacks into Python, which may have to wait for other threads."""
 INTERRUPTED = -1

@@ -49,7 +49,7 @@ class WeightStore:
         """Store an array under ``hint``, or ``hint_1``, ``hint_2``... if that is taken, and return
         the symbol.
 
-        Elements below 8 bits are packed into a flat array.
+        Numbers of fewer than 8 bits, and strings, are packed into a flat array of bytes.
         """
         symbol = hint = hint.replace("\0", "")[:_MOST] or "weight"
         while symbol in self._arrays:

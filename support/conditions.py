@@ -37,8 +37,8 @@ class Apart(Protocol):
 
     @property
     def negative(self) -> bool | None:
-        """True if the difference is below 0: true or false for all values, None if that is not
-        known."""
+        """True if the difference is below 0 for all values of the symbols, False if it is for none,
+        and None if neither is known."""
         ...
 
     @property
@@ -55,7 +55,7 @@ class Apart(Protocol):
 
 @dataclass(frozen=True)
 class Condition:
-    """An ordering of two sizes, true for all, some or no values of their symbols.
+    """A comparison of two sizes, true for all, some or no values of their symbols.
 
     Call `decided` or `always` to turn it into a `bool`.
     """
@@ -68,7 +68,8 @@ class Condition:
 
     @property
     def holds(self) -> bool | None:
-        """True if the condition is true: for all values, for none, or None if neither is known."""
+        """True if the condition is true for all values of the symbols, False if it is for none, and
+        None if neither is known."""
         return self.apart.negative
 
     def undecided(self) -> UndecidedSizeError:

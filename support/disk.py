@@ -50,7 +50,8 @@ _STALE = 3600.0
 """Age in seconds after which an unfinished file counts as abandoned."""
 
 _FRESH = 600.0
-"""Seconds for which an entry is not marked as used again."""
+"""The time in seconds after a mark of an entry as used in which further uses do not mark it
+again."""
 
 _log = logging.getLogger(__name__)
 

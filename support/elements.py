@@ -1,7 +1,7 @@
 """The table of element types: everything the compiler knows about them.
 
-Numbers that NumPy lacks are stored as unsigned integers of their width. Elements below 8 bits are
-packed, the first one in the lowest bits of a byte.
+Numbers that NumPy lacks are stored as unsigned integers of their width. Numbers of fewer than 8
+bits are packed, the first one in the lowest bits of a byte.
 
 Rows of plugins follow those of tessella (``support/plugins.py``).
 """
@@ -71,7 +71,7 @@ class Element:
     """The number of the element type in ONNX's ``TensorProto``; 0 if ONNX lacks it."""
 
     is_native: bool = True
-    """True if native code exists for the element. NumPy converts elements without native code."""
+    """True if native code exists for the element type. NumPy converts elements of other types."""
 
     @property
     def is_float(self) -> bool:
@@ -92,8 +92,8 @@ class Element:
 
     @property
     def is_tagged(self) -> bool:
-        """True if NumPy lacks the element: arrays of it then carry its name, as their storage dtype
-        has another meaning."""
+        """True if NumPy lacks the element type: the dtype of an array then contains the type's
+        name, as the storage dtype alone has another meaning."""
         return bool(self.foreign)
 
     @property
@@ -103,7 +103,7 @@ class Element:
 
     @property
     def arithmetic(self) -> str:
-        """The name of the element in which kernels compute and accumulate, unless they declare
+        """The name of the element type in which kernels compute and accumulate, unless they declare
         another one."""
         return "f32" if self.narrow else self.name
 
@@ -248,7 +248,7 @@ _OWN = {element.name: element for element in _BUILT_IN}
 _TABLE = (*_BUILT_IN, *_plugged(_OWN))
 
 ELEMENTS = {element.name: element for element in _TABLE}
-"""The elements by name: floats before integers, wide before narrow, those of plugins last."""
+"""The element types by name: floats before integers, wide before narrow, those of plugins last."""
 
 FLOATS = tuple(element.name for element in _TABLE if element.is_float)
 

@@ -51,7 +51,7 @@ class ShapeError(TessellaError):
 
 
 class UnknownValueError(ShapeError):
-    """A specialised quantity, such as a shape, depends on values of inputs that are not known.
+    """A quantity that is needed at compile time depends on unknown values of inputs.
 
     ``names`` are the inputs that determine it; they are empty if no inputs do.
     """

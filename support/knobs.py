@@ -100,7 +100,7 @@ class Knobs:
 
     @cached_property
     def elastic(self) -> bool:
-        """Whether to narrow runs with threads that have to wait for cores."""
+        """Whether runs use fewer threads if some of their threads have to wait for cores."""
         return _flag("TESSELLA_ELASTIC", default=True)
 
     @cached_property

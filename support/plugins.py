@@ -125,7 +125,7 @@ def explained(
 
 
 def import_all(group: str) -> None:
-    """Import all plugins of a group. Raises PluginError."""
+    """Import all plugins of a group. Raises PluginError if an import fails."""
     for plugin in plugins(group):
         plugin.load()
 

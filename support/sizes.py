@@ -66,8 +66,8 @@ class Symbol:
 
     @property
     def samples(self) -> tuple[int, int, int]:
-        """The usual value, and those toward the ends of the range, at which kernels are
-        compared."""
+        """The values of the symbol for which kernels are compared: the usual value, the least one
+        (but at least 1), and a large one."""
         return self.usual, max(1, self.low), min(self.high, SPREAD * self.usual)
 
     def evaluate(self, symbol: Callable[[Symbol], int]) -> int:
@@ -260,7 +260,8 @@ class Expr:
 
     @property
     def negative(self) -> bool | None:
-        """True if the value is below 0: true or false for all values, None if neither is known."""
+        """True if the value is below 0 for all values of the symbols, False if it is for none, and
+        None if neither is known."""
         low, high = self.bounds
         return high < 0 if high < 0 or low >= 0 else None
 

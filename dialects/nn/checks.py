@@ -30,9 +30,10 @@ def check_same_element(op: NnOp, values: Sequence[SSAValue] | None = None) -> No
 def product_element(
     op: NnOp, sums: Attribute | None, a: SSAValue, b: SSAValue, *others: SSAValue
 ) -> Attribute:
-    """Return the element type of a product's result. ``sums`` is that type if the op has the
-    property: i32 for factors ``a`` and ``b`` of bytes, and for the operands ``others``.
-    Otherwise all operands and the result have one element type. Raises ShapeError."""
+    """Return the element type of a product's result. With ``sums``, the result has this type, which
+    must be i32: the factors ``a`` and ``b`` must then be 8-bit integers, and the operands
+    ``others`` i32. Without ``sums``, all operands and the result have one element type. Raises
+    ShapeError if the element types differ from this."""
     if sums is None:
         check_same_element(op)
         check_number(op, a)

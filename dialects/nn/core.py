@@ -107,8 +107,8 @@ def element_type(dtype: npt.DTypeLike) -> Attribute:
 
 
 def tensor(element: Attribute, shape: Sequence[Size]) -> Tensor:
-    """Return a tensor type without a place. Raises ShapeError for a shape that no array can
-    have."""
+    """Return a tensor type without a place (device, precision and layout). Raises ShapeError for a
+    shape that no array can have."""
     return _tensor(element, tuple(shape))
 
 
@@ -244,10 +244,11 @@ class NnOp(IRDLOperation):
 
     Settings are the properties that define the computation; the text omits settings with their
     default value. The properties of ``PICK`` record how the op is computed, once its kernel is
-    picked: ``kernel`` (the kernel's name), ``places`` (the places of each operand, then of each
-    result) until the types carry the places, and ``fallback`` if the kernel serves none of the
-    requested places. The text has the properties of ``PICK`` in the attribute dictionary, with the
-    discardable attribute ``node`` (the name of the node that the op came from).
+    picked: ``kernel`` (the kernel's name), ``places`` (the device, element type and layout of each
+    operand, then of each result) until the types carry the places, and ``fallback`` if the kernel
+    runs at none of the requested places. The text has the properties of ``PICK`` in the attribute
+    dictionary, with the discardable attribute ``node`` (the name of the node that the op came
+    from).
     """
 
     RESULTS: ClassVar[int] = 1
@@ -452,14 +453,14 @@ class NnOp(IRDLOperation):
 
     @property
     def is_fixed(self) -> bool:
-        """True if the op names a kernel or has a pin: it then stays as it is until kernels are
-        picked."""
+        """True if the op names a kernel, or has a pin that restricts where or by which kernel it
+        runs. Passes then leave it as it is until kernels are picked."""
         return self.kernel is not None or PIN in self.attributes
 
     @property
     def places(self) -> tuple[PlaceAttr, ...] | None:
-        """The places that the picked kernel requires: one for each operand, then one for each
-        result. None if there are none yet.
+        """The places (device, element type and layout) that the picked kernel requires: one for
+        each operand, then one for each result. None if there are none yet.
 
         The property ``picked_places`` holds them until the types of the values carry them.
         """
@@ -471,13 +472,14 @@ class NnOp(IRDLOperation):
 
     @property
     def fallback(self) -> str | None:
-        """The kind of fallback if the picked kernel runs at none of the requested places: `layout`,
-        `fields`, or the name of the device that the kernel runs on. None if the op has no
-        fallback."""
+        """How the picked kernel deviates if it runs at none of the requested places: `layout`
+        (another memory layout), `fields` (other device-defined parts of the place, such as a memory
+        space), or the name of the device that it runs on. None if it runs at a requested place."""
         return None if self.picked_fallback is None else self.picked_fallback.data
 
     def pick(self, kernel: str, places: Sequence[PlaceAttr], fallback: str | None = None) -> None:
-        """Record the picked kernel, its places, and the kind of fallback if it is one."""
+        """Record the picked kernel, the places of its operands and results, and the kind of
+        fallback if it is one."""
         self.picked_kernel = StringAttr(kernel)
         self.picked_places = ArrayAttr(places)
         self.picked_fallback = None if fallback is None else StringAttr(fallback)

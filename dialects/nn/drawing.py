@@ -1,4 +1,4 @@
-"""Random draws, and the classes that they choose."""
+"""Ops that draw random numbers, and the op that samples classes by random numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tessella.support.sizes import Size, product
 
 
 class DrawingOp(NnOp):
-    """Base of ops that draw random numbers of the element `to`.
+    """Base of ops that draw random numbers of the element type `to`.
 
     Two ops draw different numbers, and so do two runs of one op: the op is not `Pure`. With `seed`,
     all runs draw the numbers of NumPy's `RandomState` for this seed.
@@ -71,7 +71,8 @@ class RandomNormalOp(DrawingOp):
 
 @irdl_op_definition
 class ChooseClassesOp(NnOp):
-    """The class that each number of `draws`, from 0 to 1, chooses among the classes of its row.
+    """Samples of classes: each number of `draws`, between 0 and 1, selects a class of its row by
+    the cumulative probabilities of the classes.
 
     `logits`, [rows, classes], are logarithms of probabilities, which need not be normalized.
     `draws`, [rows, count], are of f64. The op fails on a row without a positive probability.
@@ -99,5 +100,6 @@ class ChooseClassesOp(NnOp):
 
     @property
     def host_bytes(self) -> Size:
-        """The comparisons of all draws with all classes, which the kernel sums as numbers."""
+        """The bytes of the comparisons of all draws with all classes: a boolean and a number of 8
+        bytes each, as the NumPy kernel sums them."""
         return 9 * product(shape_of(self.draws)) * shape_of(self.logits)[1]

@@ -149,8 +149,9 @@ class CompareOp(BinaryOp):
         return None if compares is None else tuple(compares.function(d, 0) for d in (-1, 0, 1))
 
     def simplified(self) -> SSAValue | Sequence[NnOp] | None:
-        """Return a constant if both operands count positions and the comparison has the same result
-        at all of them: i <= j = true if every i is at most every j. Otherwise return None."""
+        """Return a constant if both operands are linear functions of the element's position
+        (``positions.py``) and the comparison has the same result at all positions: i <= j is true
+        if every i is at most every j. Otherwise return None."""
         compares, signs = self.get_trait(ComputesSizes), self.by_sign()
         if compares is None or signs is None or signs[0] == signs[-1]:
             return None
@@ -484,12 +485,14 @@ class BitcastOp(ElementwiseOp):
 
 
 CONVERSION = "nn.conversion"
-"""The name of the attribute that marks an `nn.cast` as a conversion between places within a group.
-A cast without it is an op of the program."""
+"""The name of the attribute that marks an `nn.cast` within a group as a conversion between the
+element types of two kernels' places. A cast without the attribute is an op of the user's
+program."""
 
 
 def is_conversion(op: Operation) -> TypeGuard[CastOp]:
-    """Return whether an op is a cast between places within a group."""
+    """Return whether an op is a cast within a group that converts between places
+    (``CONVERSION``)."""
     return isinstance(op, CastOp) and CONVERSION in op.attributes
 
 

@@ -1,4 +1,4 @@
-"""Distinct slices and decoded images, whose sizes only running the ops tells."""
+"""Ops with result sizes that are known only at run time: distinct slices, and decoded images."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class UniqueOp(FindingOp):
 
     @property
     def found(self) -> Sequence[Found]:
-        """The number of distinct slices."""
+        """The dimension of the result that has the number of distinct slices."""
         axis = self.settings["axis"]
         return (Found(0, axis, shape_of(self.x)[axis]),)
 
@@ -70,7 +70,7 @@ class DecodeImageOp(FindingOp):
 
     @property
     def found(self) -> Sequence[Found]:
-        """The height and the width."""
+        """The dimensions of the result that have the height and the width."""
         return Found(0, 0), Found(0, 1)
 
     def infer(self) -> Sequence[Tensor]:

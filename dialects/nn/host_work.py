@@ -1,4 +1,5 @@
-"""The cost of NumPy kernels beyond their operands and results, for limits on folding."""
+"""The memory and work of NumPy kernels beyond their operands and results, which limit constant
+folding."""
 
 from __future__ import annotations
 

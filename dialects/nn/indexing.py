@@ -118,8 +118,8 @@ class GatherOp(IndexedOp):
 
 @irdl_op_definition
 class GatherElementsOp(IndexedOp):
-    """The element of data at each position of `indices`, except that the coordinate along `axis` is
-    the index there."""
+    """For each position of `indices`, the element of data at that position, with the coordinate
+    along `axis` replaced by the index."""
 
     name = "nn.gather_elements"
     traits = traits_def(MovesElements(indices=(1,)))

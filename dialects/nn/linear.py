@@ -105,7 +105,8 @@ def transposed_extent(
     size: Size, kernel: Size, stride: int, before: int, after: int, dilation: int, output_pad: int
 ) -> Size:
     """Return the size of a dimension of a transposed convolution's result: the positions that the
-    moved windows write, plus ``output_pad``, minus the padding. Raises ShapeError."""
+    moved windows write, plus ``output_pad``, minus the padding. Raises ShapeError if the window is
+    malformed, or if the padding is larger than the result."""
     if (
         decided(size < 1)
         or decided(kernel < 1)
@@ -230,11 +231,11 @@ class FcOp(NnOp):
 class PackedMatmulOp(NnOp):
     """A product with a matrix of small integers in blocks: x[.., K] * (scale * value)[K, N].
 
-    w[N, blocks, words, group] holds the K signed integers of each column, `bits` bits each: a
-    group of words has the first of each in its lowest bits, then the second of each, and so on.
-    With a `table`, the integers are unsigned, and stand for the table's numbers.
-    scale[N, blocks] has a factor for each block. If x holds integers, steps[.., blocks] has the
-    factors of its blocks.
+    w[N, blocks, words, group] holds the K signed integers of each column, `bits` bits each. The
+    lowest `bits` bits of the words of a group hold the group's first integers, one in each word;
+    the next `bits` bits hold the integers that follow, and so on. With a `table`, the integers are
+    unsigned, and stand for the table's numbers. scale[N, blocks] has a factor for each block. If x
+    holds integers, steps[.., blocks] has the factors of its blocks.
     """
 
     name = "nn.packed_matmul"

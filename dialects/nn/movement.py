@@ -1,4 +1,4 @@
-"""Shapes and positions of elements."""
+"""Ops that change shapes or move elements, without arithmetic."""
 
 from __future__ import annotations
 
@@ -92,8 +92,9 @@ class MovementOp(NnOp):
 
 
 def _reshaped(op: MovementOp, x: Positions) -> Positions | None:
-    """Return the positions in the result of a reshape that only adds and removes dimensions of size
-    1; None for any other reshape."""
+    """Return the result of a reshape as a linear function of its positions, given ``x``, the
+    operand as such a function. None if the reshape does more than add and remove dimensions of size
+    1."""
     before, after = (
         [d - len(shape) for d, n in enumerate(shape) if n != 1]
         for shape in map(shape_of, (op.x, op.res))

@@ -56,8 +56,8 @@ class Positions:
 
 
 def positions_of(value: SSAValue, weights: WeightStore) -> Positions | None:
-    """Return the elements of an integer value as a linear function of their positions; None if they
-    are not known to be one."""
+    """Return the elements of an integer value as a linear function of their positions; None if no
+    such function is known."""
     if not element_of(value.type).is_integer:
         return None
     if (number := known_number(value, weights)) is not None:
@@ -77,6 +77,6 @@ def positions_of(value: SSAValue, weights: WeightStore) -> Positions | None:
 
 def difference(op: NnOp, weights: WeightStore) -> Positions | None:
     """Return the first operand of an op minus the second as a linear function of positions; None if
-    one of the operands is not known to be one."""
+    no such function is known for one of the operands."""
     lhs, rhs = (positions_of(x, weights) for x in op.operands)
     return None if lhs is None or rhs is None else lhs - rhs

@@ -37,7 +37,8 @@ class _RunsBody(SymbolUserOpInterface):
 
 @irdl_op_definition
 class ScanOp(NnOp, LoopOp):
-    """A loop around a function of the module, `body`, which stands above the caller.
+    """A loop that calls `body`, a function of the module, in each iteration. The module defines
+    `body` before the function that contains the loop.
 
     `%h, %ys = nn.scan @step %h0, %xs, %r carried 1 scanned 1 : tensor<8xf32>, tensor<5x8xf32>`
 

@@ -67,12 +67,12 @@ class IotaOp(SymbolicOp):
 
 
 class Found(NamedTuple):
-    """A dimension of a result that only running the op tells."""
+    """A dimension of a result whose size is known only after the op has run."""
 
     result: int
     axis: int
     most: Size = MOST
-    """An upper bound."""
+    """An upper bound on the size."""
 
 
 def _definitions(op: FindingOp) -> Sequence[Definition]:
@@ -81,9 +81,9 @@ def _definitions(op: FindingOp) -> Sequence[Definition]:
 
 
 class FindingOp(NnOp):
-    """Base of ops with results whose sizes only running the op tells.
+    """Base of ops with result sizes that are known only after the op has run.
 
-    `sizes` are these sizes: symbols that the op defines, or numbers in a program that is
+    `sizes` lists these sizes: symbols that the op defines, or numbers in a program that is
     specialised for their values.
     """
 
@@ -93,7 +93,7 @@ class FindingOp(NnOp):
     @property
     @abstractmethod
     def found(self) -> Sequence[Found]:
-        """The first dimension of a result that has each of the sizes."""
+        """For each of `sizes`, the first dimension of a result that has this size."""
 
     def found_sizes(self) -> tuple[Size, ...]:
         """Return `sizes`. Raises ShapeError if their number is wrong, or if one is neither a number
@@ -115,8 +115,8 @@ class TrimOp(FindingOp):
     `%y = nn.trim %x, %count sizes [[k]] : tensor<[k]x4xf32>` defines the symbol k, whose value is
     the i64 `count`.
 
-    Native code stores results whose number depends on values at the front of an array with room for
-    all of them, and counts them.
+    The op follows native code whose number of results depends on values: the code writes the
+    results to the front of an array of the maximum size, and counts them.
     """
 
     name = "nn.trim"
@@ -126,7 +126,7 @@ class TrimOp(FindingOp):
 
     @property
     def found(self) -> Sequence[Found]:
-        """The number of slices of the result."""
+        """The dimension of the result that has the number of slices."""
         return (Found(0, 0, shape_of(self.x)[0]),)
 
     def infer(self) -> Sequence[Tensor]:

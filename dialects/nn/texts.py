@@ -71,8 +71,8 @@ class StringMatchOp(NnOp):
 
 @irdl_op_definition
 class StringFindOp(NnOp):
-    """The position of each string of x in the list `keys`, or the number of keys if it is not
-    there."""
+    """The position of each string of x in the list `keys`, or the length of `keys` for a string
+    that is not in the list."""
 
     name = "nn.string_find"
     x = operand_def(base(TensorType))
@@ -110,7 +110,7 @@ class StringSplitOp(FindingOp):
 
     @property
     def found(self) -> Sequence[Found]:
-        """The greatest number of parts."""
+        """The dimension of the result that has the greatest number of parts."""
         return (Found(0, len(shape_of(self.x))),)
 
     def infer(self) -> Sequence[Tensor]:
@@ -122,7 +122,7 @@ class StringSplitOp(FindingOp):
 @irdl_op_definition
 class StringNormalizeOp(FindingOp):
     """The strings of a list, or of a matrix of one row, without the strings of the list `stops`,
-    and in one case: `LOWER`, `UPPER`, or with `NONE` each in its own.
+    converted to the case `LOWER` or `UPPER`, or unchanged for the case `NONE`.
 
     With `sensitive`, strings are compared with `stops` before the case is changed, otherwise
     without regard to case. If no string is left, the result is one empty string.
@@ -141,7 +141,7 @@ class StringNormalizeOp(FindingOp):
 
     @property
     def found(self) -> Sequence[Found]:
-        """The number of strings that are left."""
+        """The dimension of the result that has the number of strings that are left."""
         return (Found(0, len(shape_of(self.x)) - 1),)
 
     def infer(self) -> Sequence[Tensor]:
@@ -161,9 +161,10 @@ class StringTokensOp(FindingOp):
     """The tokens of each string along a new last dimension, padded with `padding` to the longest
     row.
 
-    Tokens match the regular expression `pattern`, or without a pattern lie between matches of those
-    in the list `separators`; an empty separator makes each character a token. Tokens of fewer than
-    `least` characters are left out. With `marks`, each row begins and ends with a mark.
+    Tokens are the matches of the regular expression `pattern`; without a pattern, they are the
+    texts between matches of the regular expressions in the list `separators`; an empty separator
+    makes each character a token. Tokens of fewer than `least` characters are left out. With
+    `marks`, each row begins and ends with a mark.
 
     `%t = nn.string_tokens %x, %separators sizes [[k]] : tensor<5x[k]x!nn.string>` defines the
     symbol k, the length of the longest row.
@@ -181,7 +182,7 @@ class StringTokensOp(FindingOp):
 
     @property
     def found(self) -> Sequence[Found]:
-        """The length of the longest row."""
+        """The dimension of the result that has the length of the longest row."""
         return (Found(0, len(shape_of(self.x))),)
 
     def infer(self) -> Sequence[Tensor]:
@@ -194,10 +195,10 @@ class StringTokensOp(FindingOp):
 class CountNgramsOp(NnOp):
     """The counts of the n-grams of a pool in each row of x, `size` numbers in all.
 
-    `pool` lists the elements of all n-grams: those of one element, then those of two from position
-    `starts[1]` on, and so on. `slots` has the place of each n-gram's count in the row. The elements
-    of an n-gram are as far apart as `skips` allows: up to that number of elements lie between
-    neighbours. `lengths` are the least and the greatest n.
+    `pool` lists the elements of all n-grams: first the n-grams of one element, then from position
+    `starts[1]` on the n-grams of two, and so on. `slots` has the position in the result's row of
+    each n-gram's count. Up to `skips` elements of x may lie between neighbouring elements of an
+    n-gram. `lengths` are the least and the greatest n.
     """
 
     name = "nn.count_ngrams"

@@ -57,8 +57,8 @@ class ChoosesElements(OpTrait):
 
 
 class ReadAsAccess(OpTrait):
-    """The trait of ops that another kernel can replace by its accesses: a reader of the result can
-    read the op's operands with other accesses instead."""
+    """The trait of ops that another kernel can absorb into its index expressions: instead of the
+    op's result, the kernel reads the op's operands at other indices."""
 
 
 class ReadsRows(OpTrait):
@@ -113,13 +113,14 @@ class Neutral(OpTrait):
 
 
 class RunsFunction(OpTrait):
-    """The trait of ops that compute nothing themselves, but run a function of the module. The
-    function has places of its own."""
+    """The trait of ops that compute nothing themselves, but run a function of the module. Kernels
+    and places (devices, element types, layouts) are chosen for the ops of the function."""
 
 
 @dataclass(frozen=True)
 class Definition:
-    """The definition of a symbol by an op: it is a dimension of a result."""
+    """The definition of a symbol by an op: the symbol is the size of the dimension ``axis`` of the
+    result number ``result``."""
 
     symbol: Symbol
     result: int
@@ -130,8 +131,8 @@ class Definition:
 
 @dataclass(frozen=True)
 class DefinesSymbols(OpTrait):
-    """The trait of ops with results whose dimensions only running the op determines: the op defines
-    symbols for them.
+    """The trait of ops with result dimensions that are known only after the op has run: the op
+    defines symbols for these dimensions.
 
     ``function`` takes the op and returns the definitions. Types and properties may depend on such a
     symbol from the op on.

@@ -109,7 +109,8 @@ class _BufferFunction(IRDLOperation):
     traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
 
     GROUPS: ClassVar[Sequence[str]]
-    """The keywords that precede the groups in the text; the keyword of the first group is empty."""
+    """The keyword that precedes each group of buffers in the text, such as ``outs``; the keyword of
+    the first group is empty."""
 
     def __init__(
         self,
@@ -219,9 +220,9 @@ class KernelOp(_BufferFunction):
 
     name = "rt.kernel"
     code = opt_prop_def(IntegerAttr[I64])
-    """The status that failed checks of the kernel write."""
+    """The code that failed checks of the kernel write to the status of the call."""
     nodes = opt_prop_def(ArrayAttr[StringAttr])
-    """The names of the nodes that the kernel computes."""
+    """The names of the nodes of the model's graph that the kernel computes."""
     parts = opt_prop_def(ArrayAttr[PartAttr])
     """The part of each buffer that a thread accesses. If it is absent, the first thread runs the
     kernel alone."""
@@ -282,11 +283,11 @@ class SegmentOp(_BufferFunction):
     device = opt_prop_def(StringAttr)
     """The device that runs the segment, if it is not the CPU."""
     fields = opt_prop_def(DictionaryAttr)
-    """The fields of the places of all values that the segment computes, if the device has
-    fields."""
+    """The device-defined parts, such as a memory space, of the places of all values that the
+    segment computes; absent if the device defines none."""
     brief = opt_prop_def(UnitAttr)
-    """Set for a short launch, which takes about as long as waking threads: parked threads are not
-    woken."""
+    """Set if a run of the segment takes about as long as waking threads would: only threads that
+    are awake then take part."""
 
     GROUPS: ClassVar[Sequence[str]] = ("", "outs")
 
@@ -327,7 +328,7 @@ class SegmentOp(_BufferFunction):
         """Raise VerifyException if a buffer in a thread's private memory is used on both sides of a
         barrier.
 
-        The number of shares may change at a barrier.
+        The number of threads that divide the work may change at a barrier.
         """
         phase, phases = 0, dict[SSAValue, int]()
         for op in self.body.block.ops:
@@ -496,8 +497,9 @@ def _overlap(a: SSAValue, b: SSAValue) -> bool:
 
 
 def _precedes(a: ArenaOp, b: ArenaOp) -> bool:
-    """Return whether a buffer ends before another begins, for all values of the symbols. Sizes that
-    are rounded up, as those of places are, can be compared where others cannot."""
+    """Return whether a buffer ends before another begins, for all values of the symbols. Offsets in
+    the arena are rounded up to its alignment, so that a comparison of rounded sizes may succeed
+    where the exact symbolic sizes cannot be compared."""
     start, end = a.extent
     next_start = b.extent[0]
     return always(end <= next_start) or always(start + aligned(end - start) <= next_start)
@@ -541,8 +543,8 @@ class LaunchOp(TensorCall):
 
     `%y = rt.launch @segment_0(%x) : tensor<4xf32>`
 
-    Values between program steps are their own arrays shape; a value with padding in its layout
-    is an array of one dimension.
+    Between program steps, each value is an array of the value's shape, or of one dimension if its
+    layout has padding.
     """
 
     name = "rt.launch"

@@ -64,7 +64,8 @@ ARENA_ALIGNMENT = 64
 """The alignment of buffers in the arena and of weights, in bytes."""
 
 CONTEXT = MemRefType(i64, [CONTEXT_SLOTS])
-"""The type of a call's context."""
+"""The type of a call's context, a block of status, addresses and settings that the generated code
+receives."""
 
 CONDITION = MemRefType(i1, [1])
 """The type of the first carried value of a conditional loop."""
@@ -97,7 +98,8 @@ def aligned(size: Size) -> Size:
 
 @irdl_op_definition
 class ContextOp(IRDLOperation):
-    """The context of the call: `%c = rt.context : memref<16xi64>`. Slot 0 is the status."""
+    """The context of the call, a block of addresses and settings: `%c = rt.context :
+    memref<16xi64>`. Slot 0 is the status."""
 
     name = "rt.context"
     res = result_def(MemRefType)
@@ -137,7 +139,8 @@ class CheckOp(IRDLOperation):
 class StopOp(IRDLOperation):
     """An op that ends a loop after a failed check.
 
-    `rt.stop %go : memref<1xi1>` sets the condition to false if the status of any share is nonzero.
+    `rt.stop %go : memref<1xi1>` sets the condition to false if the status of any thread of the call
+    is nonzero.
     """
 
     name = "rt.stop"
@@ -153,7 +156,7 @@ class WatchOp(IRDLOperation):
     """An op that ends a loop if the caller was interrupted: `rt.watch %go : memref<1xi1>` then sets
     the condition to false.
 
-    Only share 0, which the caller runs, checks for interruptions.
+    Only thread 0, which is the caller, checks for interruptions.
     """
 
     name = "rt.watch"

@@ -1,4 +1,5 @@
-"""The phases of a segment: sequences of operations that the threads of a run divide into shares.
+"""The phases of a segment: sequences of operations, separated by barriers. In each phase, every
+thread computes a share of the work.
 
     rt.call @a(..)                          phase 0: @a
     rt.barrier %threads

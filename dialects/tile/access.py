@@ -1,7 +1,6 @@
-"""Linear forms over named indices, and accesses, which are lists of them.
+"""Affine expressions of named indices, called forms, and accesses, which are lists of forms.
 
-An access has one linear form for each logical dimension of a tensor: ``[n, ci, y + i - 1, 2*x +
-j]``.
+An access has one form for each logical dimension of a tensor: ``[n, ci, y + i - 1, 2*x + j]``.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from tessella.support.sizes import Size, expression
 
 @dataclass(frozen=True)
 class Linear:
-    """An affine form with integer coefficients: ``sum(coefficient * index) + constant`` over named
-    integer indices."""
+    """An affine expression with integer coefficients: ``sum(coefficient * index) + constant`` over
+    named integer indices."""
 
     terms: tuple[tuple[str, int], ...] = ()
     constant: Size = 0
 
     @staticmethod
     def of(name: str, coefficient: int = 1) -> Linear:
-        """Return the form ``coefficient * index`` of a single index."""
+        """Return the affine expression ``coefficient * index`` of a single index."""
         return Linear(((name, coefficient),)) if coefficient else Linear()
 
     def coefficient(self, name: str) -> int:
@@ -52,7 +51,8 @@ class Linear:
         return self + (other * -1 if isinstance(other, Linear) else -other)
 
     def substitute(self, forms: Mapping[str, Linear]) -> Linear:
-        """Return the form with some indices replaced by forms."""
+        """Return the expression with some indices replaced by affine expressions, which ``forms``
+        maps by index name."""
         result = Linear((), self.constant)
         for name, c in self.terms:
             result += forms.get(name, Linear.of(name)) * c
@@ -63,8 +63,8 @@ class Linear:
         return Linear(self.terms, of(self.constant))
 
     def bounds(self, ranges: Mapping[str, Size]) -> tuple[Size, Size]:
-        """Return the least and the greatest value of the form if each index satisfies 0 <= index <
-        range."""
+        """Return the least and the greatest value of the expression if each index satisfies 0 <=
+        index < range."""
         low: Size = self.constant
         high: Size = self.constant
         for name, c in self.terms:
@@ -74,8 +74,8 @@ class Linear:
 
     @property
     def single(self) -> str | None:
-        """The name of the index if the form is a single index with coefficient 1 and constant 0,
-        otherwise None."""
+        """The name of the index if the expression is a single index with coefficient 1 and constant
+        0, otherwise None."""
         if self.constant == 0 and len(self.terms) == 1 and self.terms[0][1] == 1:
             return self.terms[0][0]
         return None
@@ -116,7 +116,8 @@ def may_stay_inside(access: Access, shape: Sequence[Size], ranges: Mapping[str, 
 
 
 def access(*forms: Linear | str | int) -> Access:
-    """Return an access from forms, index names and constants."""
+    """Return an access, given an affine expression, an index name or a constant for each
+    dimension."""
     return tuple(
         f if isinstance(f, Linear) else Linear.of(f) if isinstance(f, str) else Linear((), f)
         for f in forms

@@ -18,7 +18,8 @@ Accumulate = Callable[[SSAValue, SSAValue], Operation]
 
 @dataclass(frozen=True)
 class Aggregation:
-    """The implementation of an aggregation for one kind of elements."""
+    """How code computes an aggregation, such as a sum, of elements of one kind: signed or unsigned
+    integers, floats, or booleans."""
 
     accumulate: Accumulate
     lanes: str
@@ -62,7 +63,8 @@ _BOOLEANS = {
 
 
 def aggregation_of(kind: str, element: Attribute) -> Aggregation:
-    """Return the implementation of an aggregation for an element."""
+    """Return how code computes the aggregation ``kind``, such as ``+`` or ``>``, of elements of
+    this type."""
     if is_float(element):
         return _FLOATS[kind]
     if is_unsigned(element):

@@ -24,8 +24,8 @@ from tessella.dialects.tile.access import (
 from tessella.support.sizes import Size, product
 
 PACKED = "tile.packed"
-"""The name of the attribute of a kernel's argument that holds the place in which the kernel's
-schedules read the argument."""
+"""The name of the attribute of a kernel's argument that holds the place (element type and layout)
+into which the argument is to be packed before the kernel's loops read it."""
 AGGREGATIONS = ("+", "*", ">", "<", "=")
 """The names of the aggregations: sum, product, maximum, minimum, and assignment.
 

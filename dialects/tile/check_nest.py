@@ -62,8 +62,9 @@ def is_valid(kernel: Operation, nest: NestAttr | None) -> bool:
 
 
 def _fits(op: ContractOp, number: int, at: At, loop: SharedLoop) -> bool:
-    """Return whether an index fits a shared loop: it enumerates the values of the loop, or has a
-    window and the result lives within an iteration."""
+    """Return whether an index of a statement can run over a shared loop: either the index
+    enumerates the values of the loop, or it has a window that moves with the loop, and the
+    statement's result lives within an iteration."""
     extent = op.ranges.get(at.name, 0)
     if at.window is None:
         return loop.counts(extent)
@@ -98,8 +99,8 @@ def _are_one(*divided: tuple[int, SharedLoop]) -> bool:
 
 
 def _check_step(op: ContractOp, names: Sequence[str]) -> None:
-    """Raise VerifyException if the result of a statement lives in a step of an index that is not
-    among ``names``, over which the shared loops run."""
+    """Raise VerifyException if a statement's result lives within an iteration of a shared loop over
+    an index that is not among ``names``, the indices of the shared loops."""
     if op.storage is not None and op.storage.data.step not in names:
         raise VerifyException(
             f"tile.contract: expected a step of one of the indices [{', '.join(names)}] that "
@@ -108,8 +109,8 @@ def _check_step(op: ContractOp, names: Sequence[str]) -> None:
 
 
 def _check_storage(op: ContractOp, position: Positions) -> None:
-    """Raise VerifyException unless the storage of a result has room for the part that an iteration
-    writes, and all statements that read it run in the same iteration."""
+    """Raise VerifyException unless the storage of a result holds all elements that an iteration of
+    the shared loops writes, and all statements that read the result run in the same iteration."""
     if op.storage is None:
         return
     storage, within = op.storage.data, lives_within(op.res)

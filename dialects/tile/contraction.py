@@ -66,7 +66,7 @@ class ContractionOp(IRDLOperation):
     at = opt_prop_def(AtAttr)
     """The indices of the statement over which the shared loops of the kernel run."""
     storage = opt_prop_def(StorageAttr)
-    """The storage of the result within a step of shared loops; absent if the result is in
+    """The storage of the result within an iteration of the shared loops; absent if the result is in
     memory."""
     schedule = opt_prop_def(ScheduleAttr)
     combine = region_def("single_block")
@@ -77,8 +77,8 @@ class ContractionOp(IRDLOperation):
 
     @property
     def loop_list(self) -> tuple[Index, ...]:
-        """The indices over which loops run, and which schedules name. A merged index is listed
-        itself, not its digits."""
+        """The indices over which loops run, and which schedules name. An index that was merged from
+        others, its digits, is listed itself."""
         return self.indices.data
 
     @property

@@ -59,7 +59,8 @@ def highest(value: SSAValue) -> int | None:
 
 
 def _both(combine: Callable[[int, int], int]) -> Callable[[Sequence[int | None]], int | None]:
-    """Return a function of two bounds, which needs both."""
+    """Return a function that combines the upper bounds of two operands with ``combine``, and
+    returns None if one of the bounds is unknown."""
 
     def bound(bounds: Sequence[int | None]) -> int | None:
         a, b = bounds
@@ -74,4 +75,5 @@ _BOUNDED: Mapping[str, Callable[[Sequence[int | None]], int | None]] = {
     "arith.minui": lambda bounds: min((b for b in bounds if b is not None), default=None),
     **dict.fromkeys(("arith.extui", "arith.index_cast"), lambda bounds: bounds[0]),
 }
-"""For each op of integers that has a bound: the bound of its result, from those of its operands."""
+"""For each integer op with a known bound: a function from the upper bounds of its operands to the
+upper bound of its result."""

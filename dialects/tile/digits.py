@@ -1,4 +1,4 @@
-"""Digits of affine forms: the accesses to a tensor whose layout splits a dimension.
+"""Digits of affine expressions (forms), for accesses to a tensor whose layout splits a dimension.
 
 ``(form floordiv div) mod mod`` is affine if each term of the form lies on one side of the digit's
 boundary: the digits of ``16*c_16 + c_1`` with ``c_1 < 16`` are ``c_16`` and ``c_1``. If not,
@@ -18,8 +18,8 @@ from tessella.support.sizes import Size
 
 
 def digit(form: Linear, piece: Piece, ranges: Mapping[str, Size]) -> Linear | None:
-    """Return the digit ``piece`` of a form over indices with these ranges; None if the digit is not
-    affine."""
+    """Return the digit ``piece`` of an affine expression of indices with these ranges; None if the
+    digit is not affine."""
     parts = _divided(form, piece.div, ranges)
     if parts is None or not piece.mod:
         return parts and parts[0]
@@ -30,8 +30,8 @@ def digit(form: Linear, piece: Piece, ranges: Mapping[str, Size]) -> Linear | No
 def _divided(
     form: Linear, divisor: int, ranges: Mapping[str, Size]
 ) -> tuple[Linear, Linear] | None:
-    """Return the forms ``(high, low)`` with ``form = divisor * high + low`` and ``0 <= low <
-    divisor``; None if the terms of the form do not separate in this way."""
+    """Return the affine expressions ``(high, low)`` with ``form = divisor * high + low`` and ``0 <=
+    low < divisor``; None if the terms of ``form`` do not separate in this way."""
     whole, rest = form.constant // divisor, form.constant % divisor
     high = Linear(tuple((n, c // divisor) for n, c in form.terms if c % divisor == 0), whole)
     low = Linear(tuple((n, c) for n, c in form.terms if c % divisor), rest)
@@ -40,8 +40,9 @@ def _divided(
 
 
 def cuts(form: Linear, divisor: int, ranges: Mapping[str, Size]) -> dict[str, int] | None:
-    """Return the indices to split, each with its block size, so that the digits of a form at
-    ``divisor`` become affine. None if no split makes them affine."""
+    """Return the indices to split, each with its block size, so that the quotient and the remainder
+    of ``form``, an affine expression, by ``divisor`` become affine. None if no split makes them
+    affine."""
     found: dict[str, int] = {}
     greatest = form.constant % divisor
     for name, c in form.terms:

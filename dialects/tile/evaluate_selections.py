@@ -1,4 +1,5 @@
-"""The semantics of the statements that select values of rows, in NumPy. Schedules do not matter."""
+"""The semantics of the statements that select values of rows (sorts and greedy selections), in
+NumPy. Schedules do not matter."""
 
 from __future__ import annotations
 
@@ -68,8 +69,9 @@ def _kept(
 
 
 def joined(places: Array, counts: Array) -> list[Array]:
-    """Return the results of a `tile.join`: the rows of the concatenated values, and their
-    number."""
+    """Return the results of a `tile.join`: an array with the coordinates of each selected value, in
+    the order of the rows that they are selected from, followed by zeros; and the number of selected
+    values."""
     order: Array = np.arange(int(places.shape[-1]))
     is_value: Array = np.less(order, counts[..., None])
     rows = np.zeros((places.size, places.ndim), np.int64)

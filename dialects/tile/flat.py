@@ -35,16 +35,17 @@ class FlatAccess(Generic[S_co]):
     elements."""
 
     strides: Mapping[str, S_co]
-    """The distance in elements per step of each index; for an index of a split dimension, per whole
-    tile."""
+    """The distance in elements per step of each index. If the layout splits the dimension that an
+    index runs along into blocks, it is the distance per whole block."""
     offset: S_co
     size: S_co
     """The number of elements of the operand in memory."""
     lanes: Mapping[str, S_co]
-    """The distance in elements per step within a tile, for each index of a split dimension."""
+    """The distance in elements per step within a block, for each index of a dimension that the
+    layout splits into blocks."""
     room: Mapping[str, S_co] = field(default_factory=dict[str, S_co])
     """The number of contiguous elements from the first value of an index on, or from its first
-    value in each tile, for indices of split dimensions."""
+    value in each block, for each index of a dimension that the layout splits into blocks."""
     inner: Mapping[str, S_co] = field(default_factory=dict[str, S_co])
     """The distance in elements per step of each index over which no loop runs: digits of merged
     indices, and indices with one value in each iteration of shared loops."""
@@ -74,8 +75,8 @@ class FlatAccess(Generic[S_co]):
         )
 
     def lane_stride(self, name: str) -> S_co | int:
-        """Return the stride in elements of an index within one tile; its plain stride if it has no
-        tiles."""
+        """Return the stride in elements of an index within one block of the layout; its plain
+        stride if the layout does not split its dimension into blocks."""
         return self.lanes.get(name, self.stride(name))
 
     def with_sizes(self, of: Callable[[Size], N]) -> FlatAccess[N]:
@@ -172,8 +173,8 @@ class Flat(Generic[S_co]):
 
 
 def layout_of(value: SSAValue, packed: PlaceAttr | None = None) -> Layout:
-    """Return the layout of a value, or of the place into which it is to be packed. A value without
-    a place is row-major."""
+    """Return the layout of a value in memory, or of the place into which it is to be packed. A
+    value without a place is row-major."""
     if packed is not None and packed.layout != ANY_LAYOUT:
         return packed.layout
     place = _packed(value) or place_of(value.type)
@@ -181,15 +182,16 @@ def layout_of(value: SSAValue, packed: PlaceAttr | None = None) -> Layout:
 
 
 def stored_element(value: SSAValue, packed: PlaceAttr | None = None) -> Element:
-    """Return the element type of a value, or of the place into which the value is to be packed."""
+    """Return the element type of a value in memory, or that of the place into which the value is to
+    be packed."""
     place = packed or _packed(value)
     element = element_of(value.type)
     return element if place is None else ELEMENTS.get(place.precision.data, element)
 
 
 def _packed(value: SSAValue) -> PlaceAttr | None:
-    """Return the place in which a kernel's schedules read an argument. None once the argument has
-    that place, and for any other value."""
+    """Return the place into which a kernel's argument is to be packed before the kernel's loops
+    read it. None if the argument already has that place, and for any other value."""
     if not isinstance(value, BlockArgument):
         return None
     kernel = value.block.parent_op()
@@ -223,7 +225,8 @@ def flatten_access(
     """Return the address of an access to a tensor of this shape and layout, as a function of the
     indices.
 
-    Raises InvalidModelError for a form whose digits in the layout are not affine.
+    ``forms`` has the affine expression of each dimension. Raises InvalidModelError if the digits of
+    an expression in the layout are not affine.
     """
     strides: dict[str, Size] = {}
     lanes: dict[str, Size] = {}
@@ -255,8 +258,8 @@ def _walk_tiles(
     room: dict[str, Size],
     layout: Layout,
 ) -> None:
-    """Add the strides of a form that runs in tiles of the layout's width to ``strides``, ``lanes``
-    and ``room``.
+    """Add the strides of an access along a dimension that the layout splits into blocks to
+    ``strides``, ``lanes`` and ``room``. ``form`` is the affine expression of the dimension.
 
     Raises InvalidModelError unless the form is a single index, and the piece is the highest or the
     lowest digit.
@@ -293,8 +296,9 @@ def flatten(op: ContractOp, packed: Mapping[int, PlaceAttr] | None = None) -> Fl
     """Flatten a statement: return its accesses as offsets and strides. In shared loops, the result
     describes the part of the statement that one iteration runs.
 
-    ``packed`` overrides the places of operands, by number. Raises InvalidModelError if a tensor is
-    not traversed along a merged index with a single stride.
+    ``packed`` gives places (element type and layout) for operands, by number, as if these were
+    packed. Raises InvalidModelError if a tensor is not traversed along a merged index with a single
+    stride.
     """
     steps = {name: loop.step for name, loop in shared_loops(op).items()}
     ranges = {**op.ranges, **steps}

@@ -116,8 +116,8 @@ class _TensorFunction(IRDLOperation):
         self._verify_tensors()
 
     def _verify_tensors(self) -> None:
-        """Raise VerifyException unless the arguments and results have valid places in memory, all
-        on one device."""
+        """Raise VerifyException unless the places of the arguments and results (device, element
+        type and layout) are valid, their layouts are memory orders, and all are on one device."""
         types = (*self.function_type.inputs, *self.function_type.outputs)
         for type in types:
             verify_place(type)
@@ -193,14 +193,15 @@ class _TensorFunction(IRDLOperation):
 
 @irdl_op_definition
 class KernelOp(_TensorFunction):
-    """A kernel: statements over tensors with places, run by `tile.call`."""
+    """A kernel: statements over tensors whose types state device, element type and layout.
+    `tile.call` runs it."""
 
     name = "tile.kernel"
     arg_attrs = opt_prop_def(ArrayAttr[DictionaryAttr])
     code = opt_prop_def(IntegerAttr[I64])
-    """The status that failed checks of the kernel write."""
+    """The code that failed checks of the kernel write to the status of the call."""
     nodes = opt_prop_def(ArrayAttr[StringAttr])
-    """The names of the nodes that the kernel computes."""
+    """The names of the nodes of the model's graph that the kernel computes."""
     nest = opt_prop_def(NestAttr)
     """The loops that the statements of the kernel share."""
 
@@ -234,14 +235,14 @@ class KernelOp(_TensorFunction):
         return CONSTANT in self.marks(argument).data
 
     def packed(self, argument: int) -> PlaceAttr | None:
-        """Return the place in which the kernel's schedules read an argument; None if the argument
-        already has it, or no place is set."""
+        """Return the place into which an argument is to be packed before the kernel's loops read
+        it; None if the argument already has that place, or no place is set."""
         place = self.marks(argument).data.get(PACKED)
         return place if isinstance(place, PlaceAttr) else None
 
     def pack(self, argument: int, place: PlaceAttr | None) -> None:
-        """Set the place in which the kernel's schedules read an argument. None removes it, once the
-        argument has that place."""
+        """Set the place into which an argument is to be packed before the kernel's loops read it.
+        None removes it, once the argument has that place."""
         marks = [dict(self.marks(i).data) for i in range(len(self.body.block.args))]
         marks[argument].pop(PACKED, None)
         if place is not None:
@@ -308,8 +309,8 @@ class SegmentOp(_TensorFunction):
 
     name = "tile.segment"
     brief = opt_prop_def(UnitAttr)
-    """Set for a short launch, which takes about as long as waking threads: parked threads are not
-    woken."""
+    """Set if a run of the segment takes about as long as waking threads would: only threads that
+    are awake then take part."""
 
     def __init__(self, name: str, type: FunctionType, body: Region) -> None:
         super().__init__(
@@ -326,8 +327,8 @@ class SegmentOp(_TensorFunction):
 
     @property
     def fields(self) -> DictionaryAttr | None:
-        """The fields of the places of all values that the segment computes; None if there are
-        none."""
+        """The device-defined parts, such as a memory space, of the places of all values that the
+        segment computes; None if there are none."""
         results = (value for op in self.body.block.ops for value in op.results)
         places = (place_of(value.type) for value in results)
         named = (place.named_fields for place in places if place is not None)

@@ -100,8 +100,8 @@ def within_limits(op: ContractOp, is_end: Callable[[str, Limit], bool]) -> SSAVa
 
 
 def would_end(op: ContractOp, operand: int, indices: Collection[str]) -> bool:
-    """Return whether a reduction has a limit after the elementwise statement that computes its
-    operand ``operand`` is inlined: that statement compares one of ``indices``."""
+    """Return whether a reduction would have a limit if the elementwise statement that computes its
+    operand ``operand`` were inlined: that statement compares one of ``indices``."""
     if op.is_map or op.is_scatter or op.running_index is not None:
         return False
     value, writer = yielded(op.combine.block), op.inputs[operand].owner
@@ -148,8 +148,8 @@ def _comparisons(kind: str, value: SSAValue) -> Iterator[Comparison]:
 
 
 def _inner(kind: str, value: SSAValue) -> SSAValue | None:
-    """Return the operand that determines the result of an op if it is not neutral: of a select
-    between it and a neutral value, or of a conversion. None for any other op."""
+    """Return the value that an op passes on unless it is neutral: the other operand of a select
+    with a neutral value, or the operand of a conversion. None for any other op."""
     if (parts := operands_of(value, "arith.select")) is not None:
         _, chosen, other = parts
         return chosen if _is_neutral(kind, other) else other if _is_neutral(kind, chosen) else None

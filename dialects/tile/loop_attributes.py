@@ -1,4 +1,5 @@
-"""Attributes of the shared loops of a kernel: nests, windows, and storage within a step."""
+"""Attributes of the shared loops of a kernel: nests, windows, and the storage of results within an
+iteration."""
 
 from __future__ import annotations
 
@@ -42,8 +43,8 @@ class SharedLoop:
         return ceil_div(self.extent, self.step)
 
     def counts(self, range: Size) -> bool:
-        """Return whether an index of ``range`` values enumerates the values of the loop, or blocks
-        of them with whole blocks in each step."""
+        """Return whether an index of ``range`` values enumerates the values of the loop, or equal
+        blocks of them, so that each iteration runs whole blocks."""
         if at_most(range, 0) or not is_multiple(self.extent, range):
             return False
         return is_multiple(self.step, self.extent // range)
@@ -209,7 +210,7 @@ def parse_storage(parser: AttrParser) -> Storage:
 
 @irdl_attr_definition
 class StorageAttr(Data[Storage], HoldsSizes):
-    """The storage of a statement's result within a step of shared loops: `in a step of m: 4 x
+    """The storage of a statement's result within an iteration of shared loops: `in a step of m: 4 x
     1024`.
 
     Without this attribute, the whole result is in memory. With it, each iteration writes its part

@@ -55,8 +55,8 @@ def _whole(index: Index, known: Sequence[Index]) -> Index:
 
 
 def with_places(op: ContractOp, places: Mapping[int, PlaceAttr]) -> Flat:
-    """Return the flattened and merged statement as if the operands in ``places``, by number, were
-    packed at these places.
+    """Return the flattened and merged statement as if operands, by number, were packed into the
+    element types and layouts of ``places``.
 
     More indices may be mergeable in the packed layouts.
     """

@@ -4,25 +4,25 @@
       %m = tile.contract > [i: 4096 | j: 1024] (%x[i, j]) -> [i] at [i] in a step of i: 4 ...
       %e = tile.contract = [i: 4096, j: 1024] (%x[i, j], %m[i]) -> [i, j] at [i] ...
 
-The statements keep their full ranges. Each step of the shared loops runs the statements one after
-the other, on the part of the indices that ``at`` names. A statement may name fewer indices than
-there are loops. It is then in the outer loops only, and runs before or after the inner loops, as
-the dependences between statements require (``order.py``).
+The statements keep their full ranges. Each iteration of the shared loops runs the statements one
+after the other, on its part of the ranges of the indices that ``at`` names. A statement may name
+fewer indices than there are loops. It is then in the outer loops only, and runs before or after the
+inner loops, as the dependences between statements require (``order.py``).
 
-A result lives in memory as a whole, or in a step of some of the loops: `in a step of i: 4`. In a
-step, the result has room for the part that one step writes, and only statements of that step read
-it.
+A result lives in memory as a whole, or within an iteration of some of the loops (`in a step of i:
+4`). The memory of such a result holds only the elements that one iteration writes, and only
+statements of the same iteration read them.
 
 A shared loop may also run over an index that enumerates blocks of the loop's values. A sum over the
-values of the loop is then split into two statements: the steps compute the sum of each block, and a
-later statement sums the blocks:
+values of the loop is then split into two statements: the first computes the sum of each block in
+the iterations, and a later statement sums the blocks:
 
     %p = tile.contract + [c: 64, j: 8 | i: 64] (%x[64*c + i, j]) -> [c, j] at [c] ...
     %s = tile.contract + [j: 8 | c: 64] (%p[c, j]) -> [j] ...
 
-If the result of a statement lives within a step, the statement may run more values of an index than
-other statements do, because its readers read neighbouring elements. Elements that two steps need
-are then computed in both:
+If the result of a statement lives within an iteration, the statement may run more values of an
+index than other statements do, because its readers read neighbouring elements. Elements that two
+iterations need are then computed in both:
 
     %t = tile.contract = [y: 56, x: 56] (%x[y, x]) -> [y, x] at [y: step - 1 by 10]
            in a step of y: 10 x 56 ...
@@ -150,8 +150,8 @@ def lives_within(value: SSAValue) -> int:
 
 
 def memory_shape(value: SSAValue) -> tuple[Size, ...]:
-    """Return the shape of the memory of a tensor: of one iteration's part if the tensor lives in a
-    step of shared loops, otherwise of the whole tensor."""
+    """Return the shape of a tensor's memory: the part that one iteration writes if the tensor lives
+    within an iteration of shared loops, otherwise the whole tensor."""
     op = value.owner
     if isinstance(op, ContractOp) and op.storage is not None:
         return op.storage.data.shape
@@ -170,8 +170,8 @@ def written_shape(op: ContractOp, within: int) -> tuple[Size, ...]:
 
 
 def blocks_of(form: Linear, name: str, ranges: Mapping[str, Size]) -> int | None:
-    """Return the length of the blocks of values of ``form`` that the index ``name`` enumerates;
-    None if it does not enumerate blocks.
+    """Return the length of the blocks into which the index ``name`` divides the values of ``form``,
+    an affine expression; None if the index does not enumerate blocks.
 
     All other indices are within a block: the length is 8 for ``8*c + i`` if ``i`` has 8 values.
     """
@@ -189,8 +189,9 @@ def blocks_of(form: Linear, name: str, ranges: Mapping[str, Size]) -> int | None
 
 
 def counted(form: Linear, ranges: Mapping[str, Size]) -> tuple[str, int] | None:
-    """Return the index that enumerates blocks of the values of ``form``, and the length of a block:
-    1 if the form is a single index. None if no index enumerates blocks."""
+    """Return the index that enumerates blocks of the values of ``form``, an affine expression, and
+    the length of a block: 1 if the expression is a single index. None if no index enumerates
+    blocks."""
     if form.single is not None:
         return form.single, 1
     lengths = ((name, blocks_of(form, name, ranges)) for name, _ in form.terms)

@@ -38,8 +38,8 @@ def parse_operands(parser: Parser) -> list[tuple[SSAValue, Access]]:
 
 
 def verify_operand(statement: str, value: SSAValue, forms: Access, known: Container[str]) -> None:
-    """Raise VerifyException unless an access has one form for each dimension of its tensor, uses
-    only the indices in ``known``, and the tensor's layout is a memory order."""
+    """Raise VerifyException unless an access has one affine expression for each dimension of its
+    tensor, uses only the indices in ``known``, and the tensor's layout is a memory order."""
     verify_place(value.type)
     text, rank, place = print_access(forms), len(shape_of(value)), place_of(value.type)
     if len(forms) != rank:

@@ -44,7 +44,8 @@ def in_order(statements: Sequence[Statement]) -> list[Statement]:
 
 
 def steps_in_common(first: Position, second: Position) -> int:
-    """Return the number of shared loops in which two statements run in the same step."""
+    """Return the number of shared loops, from the outermost, of which two statements run in the
+    same iteration."""
     count = 0
     for a, b in zip(first, second, strict=False):
         if a != b or a % 2:
@@ -54,8 +55,8 @@ def steps_in_common(first: Position, second: Position) -> int:
 
 
 def _place(ops: Sequence[Statement], found: dict[Statement, Position]) -> None:
-    """Assign positions to statements in one step of the loops around them, in text order, as an
-    additional number in ``found``."""
+    """Assign positions to the statements within an iteration of the loops around them, in text
+    order: append a number to the position of each statement in ``found``."""
     if not ops:
         return
     outer = len(found[ops[0]])

@@ -1,14 +1,15 @@
-"""Reach: how far an index has to run in a step of shared loops.
+"""The reach of an index: how far the index has to run in an iteration of the loops that statements
+share.
 
     %s = tile.contract + [m: 512, n: 512 | k: 64] (..) post () -> [m, n] at [m]
            {select(n <= m + 3, .., -inf)}
     %x = tile.contract > [m: 512 | n: 512] (%s[m, n]) -> [m] at [m]
 
-The maximum ignores -inf, so a step of `m` reads `n` up to its last row plus 3 only. No reader uses
-the rest of the scores, so the statement that writes them need not compute it. The reach is inferred
-from the bodies, from readers to writers, as in Halide's bounds inference. The statements keep their
-meaning over full ranges, with one exception: a product with 0 is taken as 0, also if the other
-factor is infinite or NaN (`attention` in docs/nn-ops.md).
+The maximum ignores -inf, so an iteration over `m` reads `n` only up to the iteration's last row
+plus 3. No reader uses the rest of the scores, so the statement that writes them need not compute
+it. The reach is inferred from the bodies, from readers to writers, as in Halide's bounds inference.
+The statements keep their meaning over full ranges, with one exception: a product with 0 is taken as
+0, also if the other factor is infinite or NaN (`attention` in docs/nn-ops.md).
 """
 
 from __future__ import annotations
@@ -33,11 +34,12 @@ from tessella.support.decisions import decided_max, known
 from tessella.support.sizes import estimated
 
 GRANULE = 128
-"""The granule of a step's end: the end is a multiple of this number of values, or the end of the
-index. Tiles divide the granule, so that all statements of a step end at the same value."""
+"""The unit of the ends of indices: in an iteration, an index ends at a multiple of this number of
+values, or at the end of its range. Tiles divide this number, so that all statements of an iteration
+end at the same value."""
 
 SAMPLED = 64
-"""The maximum number of steps of each loop that ``Reach.share`` samples."""
+"""The maximum number of iterations of each loop that ``Reach.share`` samples."""
 
 _AT_MOST = IntegerAttr(3, i64)
 """The predicate `sle` (at most) of an `arith.cmpi`."""
@@ -49,14 +51,14 @@ Value = TypeVar("Value", int, AffineExpr)
 
 @dataclass(frozen=True)
 class Reach:
-    """The reach of an index: ``last``, a form of the indices of shared loops, is the last value of
-    the index that is needed."""
+    """The reach of an index: ``last``, an affine expression of the indices of shared loops, is the
+    last value of the index that is needed."""
 
     last: Linear
 
     def share(self, op: ContractOp, name: str) -> float:
-        """Return the fraction of an index's values that are within the bound, averaged over the
-        steps of the shared loops."""
+        """Return the fraction of an index's values that are within the reach, averaged over the
+        iterations of the shared loops."""
         extent = next(estimated(index.range) for index in op.index_list if index.name == name)
         loops, first = shared_loops(op), estimated(self.last.constant)
         values = [[k * v for v in _lasts(loops[shared], k)] for shared, k in self.last.terms]
@@ -64,14 +66,15 @@ class Reach:
         return sum(max(0, min(extent, end)) for end in ends) / (len(ends) * extent)
 
     def end(self, last: Value) -> Value:
-        """Return the end of the index, exclusive and rounded up to ``GRANULE``, in a step in which
-        the form is at most ``last``."""
+        """Return the end of the index, exclusive and rounded up to ``GRANULE``, in an iteration in
+        which the expression ``Reach.last`` is at most ``last``."""
         return (last + GRANULE) // GRANULE * GRANULE
 
 
 def _lasts(loop: Steps, factor: int) -> Iterator[int]:
-    """Yield the value of a shared loop's index at which a form is greatest, for each step of the
-    loop or a sample of the steps. ``factor`` is the coefficient of the index in the form."""
+    """Yield the value of a shared loop's index at which an affine expression is greatest, for each
+    iteration of the loop or a sample of them. ``factor`` is the coefficient of the index in the
+    expression."""
     shared = replace(loop.loop, extent=estimated(loop.loop.extent))
     loop = replace(loop, loop=shared, extent=estimated(loop.extent))
     trips = known(loop.trips)
@@ -90,8 +93,8 @@ class _Outside:
 
 
 def reaches(op: ContractOp) -> Mapping[str, Reach]:
-    """Return the reach of each index of a statement that need not run over its full range in a step
-    of the shared loops, by name."""
+    """Return the reach of each index of a statement that need not run over its full range in an
+    iteration of the shared loops, by name."""
     found: dict[str, Reach] = {}
     loops = shared_loops(op)
     block = op.parent_block()
@@ -126,8 +129,8 @@ def _as_read(op: ContractOp, name: str) -> Reach | None:
 
 
 def _renamed(form: Linear, names: Mapping[str | None, str | None]) -> Linear | None:
-    """Return a form with its indices renamed as in ``names``; None if an index has no new name
-    there."""
+    """Return an affine expression with its indices renamed as in ``names``; None if an index has no
+    new name there."""
     found = [(names.get(name), k) for name, k in form.terms]
     terms = tuple((name, k) for name, k in found if name is not None)
     return Linear(terms, form.constant) if len(terms) == len(found) else None
@@ -179,8 +182,8 @@ def _is_neutral(op: ContractOp, operand: int, fill: float) -> bool:
 
 
 def _outside(op: ContractOp) -> _Outside | None:
-    """Return the constant that a statement writes beyond a diagonal, with the diagonal, if its last
-    body is ``select(i <= j + offset, value, fill)``; otherwise None."""
+    """Return where a statement writes a constant beyond a diagonal of its result, if its last body
+    is ``select(i <= j + offset, value, fill)``; otherwise None."""
     is_last = op.is_map and op.default is None
     block = op.post_block or (op.combine.block if is_last else None)
     last = block.last_op if block is not None else None
@@ -197,8 +200,8 @@ def _outside(op: ContractOp) -> _Outside | None:
 
 
 def _form(value: SSAValue) -> Linear | None:
-    """Return an integer value of a body as an affine form of indices; None if it is not known to be
-    one."""
+    """Return an integer value of a body as an affine expression of indices; None if no such
+    expression is known."""
     if (number := number_of(value)) is not None:
         return Linear((), int(number))
     if (name := index_of(value)) is not None:

@@ -42,8 +42,8 @@ Widths = dict[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Stretch:
-    """A part of the range of an index, enumerated by digits: the index equals the form ``value`` of
-    the new ``indices``."""
+    """A part of the range of an index that new indices, its digits, enumerate: the index equals
+    ``value``, an affine expression of the new ``indices``."""
 
     value: Linear
     indices: tuple[Index, ...]
@@ -123,8 +123,8 @@ def _widths(op: ContractOp) -> Widths | str:
 
 
 def _divided(layout: Layout, forms: Access) -> Iterator[tuple[Linear, int]]:
-    """Yield the form of each dimension that a layout splits, once for each of the block sizes, and
-    the block size."""
+    """Yield the affine expression of each dimension that a layout splits into blocks, once for each
+    of the block sizes, and the block size."""
     for piece in layout.order(len(forms)):
         for divisor in {piece.div, piece.div * piece.mod} - {0, 1}:
             yield forms[piece.dim], divisor
@@ -178,8 +178,8 @@ def _digits(index: Index, widths: Sequence[int], count: Size) -> Stretch:
 
 
 def _part(op: ContractOp, part: Sequence[Stretch], init: SSAValue | None) -> ContractOp:
-    """Return a copy of a statement that computes one stretch of each index, and writes into
-    ``init``."""
+    """Return a copy of a statement that computes one part of the range of each index, and writes
+    into ``init``."""
     values = {i.name: s.value for i, s in zip(op.index_list, part, strict=True)}
     accesses = [tuple(form.substitute(values) for form in forms) for forms in op.access_list]
     inputs, count = list(zip(op.inputs, accesses, strict=False)), len(op.inputs)
@@ -203,7 +203,7 @@ def _part(op: ContractOp, part: Sequence[Stretch], init: SSAValue | None) -> Con
 
 
 def body_at(region: Region, values: Mapping[str, Linear]) -> Region:
-    """Return a copy of a body in which each index is computed from other indices by its form in
+    """Return a copy of a body in which each index is computed by its affine expression in
     ``values``, for example a split index from its digits."""
     copy = region.clone()
     for inner in list(copy.walk()):
@@ -215,8 +215,8 @@ def body_at(region: Region, values: Mapping[str, Linear]) -> Region:
 
 
 def _computed(form: Linear, before: Operation) -> SSAValue:
-    """Insert ops that compute the value of a form into a body, before the op ``before``, and return
-    the value."""
+    """Insert ops that compute the value of an affine expression into a body, before the op
+    ``before``, and return the value."""
 
     def add(op: Operation) -> SSAValue:
         Rewriter.insert_op(op, InsertPoint.before(before))

@@ -25,21 +25,23 @@ _PRODUCTS = (arith.MulfOp, arith.MuliOp)
 
 
 class SummedProduct(NamedTuple):
-    """The product of two values of a body whose scaled results a statement sums."""
+    """A multiplication in the body of a statement that sums its results, which may be scaled
+    before."""
 
     op: Operation
     factors: tuple[SSAValue, SSAValue]
     """The values that are multiplied, before they are widened."""
     operands: tuple[int, int]
-    """The operands from which the factors are computed, by number."""
+    """The numbers of the two operands of the statement from which the factors are computed."""
     before: frozenset[Operation]
-    """The ops from which the product is computed."""
+    """The ops that compute the factors."""
     blocks: frozenset[str]
-    """The reduced indices along which the scales move; empty if nothing scales the product."""
+    """The reduced indices on which the scales depend; empty if nothing scales the product."""
 
     @property
     def elements(self) -> ProductElements | None:
-        """The element types of the factors and of the product; None if one lacks one."""
+        """The element types of the factors and of the product; None if one of the types is not an
+        element type."""
         types = (*(value.type for value in self.factors), self.op.results[0].type)
         a, b, summed = map(find_element, types)
         if a is None or b is None or summed is None:
@@ -48,28 +50,28 @@ class SummedProduct(NamedTuple):
 
     @property
     def is_scaled(self) -> bool:
-        """True if the sums of blocks are scaled."""
+        """True if the product is scaled, so that the sum of each block can be scaled instead."""
         return bool(self.blocks)
 
     @property
     def scales(self) -> tuple[int, ...]:
-        """The operands that scale the product, by number."""
+        """The numbers of the operands that scale the product."""
         count = len(self.block.args)
         return tuple(i for i in range(count) if i not in self.operands)
 
     @property
     def inside(self) -> frozenset[Operation]:
-        """The product, and the ops on operands from which it is computed."""
+        """The multiplication, and those ops before it that compute with elements of operands."""
         return frozenset({self.op, *filter(self.reads, self.before)})
 
     @property
     def others(self) -> frozenset[Operation]:
-        """The product, and the ops that scale it."""
+        """The multiplication, and the ops of the body that scale its result."""
         return frozenset(op for op in self.block.ops if op not in self.before)
 
     @property
     def decoding_indices(self) -> frozenset[str]:
-        """The indices whose values the factors are computed with."""
+        """The indices whose values are used to compute the factors."""
         return frozenset(op.index.data for op in self.before if isinstance(op, IndexOp))
 
     @property
@@ -99,9 +101,8 @@ class SummedProduct(NamedTuple):
 def summed_product(
     combine: Block, accesses: Sequence[Access], reduced: frozenset[str]
 ) -> SummedProduct | None:
-    """Return the product that a body computes, whose results are summed. None if the body does more
-    than to multiply values of two operands, and to scale their product by values of other
-    operands."""
+    """Return the multiplication whose results a body yields for a sum. None if the body does more
+    than multiply values of two operands, and scale the product by values of other operands."""
     along = _Moves(accesses, reduced)
     value, scales = yielded(combine), list[SSAValue]()
     while (inner := _unscaled(value, along)) is not None:
@@ -123,19 +124,20 @@ def summed_product(
 
 
 class _Moves:
-    """The reduced indices along which the values of a body move."""
+    """The reduced indices on which the values of a body depend."""
 
     def __init__(self, accesses: Sequence[Access], reduced: frozenset[str]) -> None:
         self.accesses = accesses
         self.reduced = reduced
 
     def of_operand(self, number: int) -> frozenset[str]:
-        """Return the reduced indices along which an operand moves."""
+        """Return the reduced indices in the access of an operand."""
         access = self.accesses[number]
         return frozenset(name for form in access for name, _ in form.terms) & self.reduced
 
     def of(self, value: SSAValue) -> frozenset[str]:
-        """Return the reduced indices along which a value moves."""
+        """Return the reduced indices on which a value depends, through the accesses of operands or
+        directly."""
         if isinstance(value, BlockArgument):
             return self.of_operand(value.index)
         assert isinstance(value.owner, Operation)
@@ -146,8 +148,8 @@ class _Moves:
 
 
 def _unscaled(value: SSAValue, along: _Moves) -> tuple[SSAValue, Sequence[SSAValue]] | None:
-    """Return the value that an op converts, or multiplies by a scale, and the scale. None if the
-    op does neither. A scale moves along fewer reduced indices than what it multiplies."""
+    """Return the value that an op converts, or multiplies by a scale, and the scale. None if the op
+    does neither. A scale depends on fewer reduced indices than the value that it multiplies."""
     op = value.owner
     if isinstance(op, Operation) and op.name in _LINEAR:
         return (op.operands[0], ()) if _multiplies(op.operands[0]) else None
@@ -168,8 +170,8 @@ def _multiplies(value: SSAValue) -> bool:
 
 
 def _arguments(value: SSAValue) -> frozenset[int] | None:
-    """Return the operands from which a value is computed; None if it is also computed from elements
-    at computed positions."""
+    """Return the numbers of the operands from which a value is computed; None if `tile.extract`,
+    which reads at computed coordinates, is among the ops that compute it."""
     if isinstance(value, BlockArgument):
         return frozenset({value.index})
     assert isinstance(value.owner, Operation)
@@ -181,7 +183,7 @@ def _arguments(value: SSAValue) -> frozenset[int] | None:
 
 
 def _before(op: Operation) -> set[Operation]:
-    """Return the ops from which an op is computed."""
+    """Return the ops that compute the operands of an op, directly or indirectly."""
     found: set[Operation] = set()
     left = [op]
     while left:

@@ -1,12 +1,12 @@
-"""Windows: the ranges of tensors that a step of shared loops computes, because statements of that
-step read them.
+"""Windows: the ranges of tensors that an iteration of shared loops computes, because statements of
+the same iteration read them.
 
     %t = tile.contract = [y: 56, x: 56] (%x[y, x]) -> [y, x] at [y: step - 1 by 10] ...
     %d = tile.contract + [y: 56, x: 56 | i: 3] (%t[y + i - 1, x]) -> [y, x] at [y] ...
 
 Under `nest = #tile.nest<[56 by 8]>`, 8 rows of the second statement need 10 rows of the first
-statement. At the ends of the range, a window is moved into the range: the first step runs rows 0 to
-9, the last step runs rows 46 to 55.
+statement. At the ends of the range, a window is moved into the range: the first iteration runs rows
+0 to 9, the last one rows 46 to 55.
 """
 
 from __future__ import annotations

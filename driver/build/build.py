@@ -408,8 +408,8 @@ def _source(
 
 
 def _memory(value: SSAValue) -> tuple[str, Fields]:
-    """Return the name of the device whose memory holds a value, `host` for CPUs, and the fields of
-    the value's place."""
+    """Return the name of the device whose memory holds a value, `host` for CPUs, and the
+    device-defined fields (such as a memory space) of the value's place."""
     place = place_of(value.type)
     if place is None or not is_apart(place.device.data):
         return HOST, ()

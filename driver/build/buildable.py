@@ -50,7 +50,7 @@ def _issues(module: ModuleOp, targets: set[str]) -> Iterator[Unsupported]:
 
 
 def _is_storage(place: PlaceAttr) -> bool:
-    """Return whether a place's precision is for storage only."""
+    """Return whether no native code exists for the element type of a place."""
     return not ELEMENTS[place.precision.data].is_native
 
 

@@ -74,7 +74,8 @@ def _check_debug_passes(steps: Sequence[ModulePass]) -> None:
 
 
 class Picking(TypedDict):
-    """The options of the pick, and of the passes whose fusions are its rivals."""
+    """The options of the pass that picks kernels. Passes that fuse ops take them too, as they
+    compare the costs of kernels in the same way."""
 
     places: tuple[str, ...]
     strategy: str

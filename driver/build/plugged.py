@@ -54,12 +54,14 @@ def extended(stages: Stages, given: Sequence[object] = ()) -> Stages:
 
 @dataclass(frozen=True)
 class _Added:
-    """A pass that is added to the pipeline at the position that its class declares."""
+    """A pass of a plugin or of the caller, which is added to the pipeline at the position that its
+    class declares."""
 
     cls: type[ModulePass]
     make: Callable[[], ModulePass]
     error: Callable[..., TessellaError]
-    """Returns an error that names the source of the pass."""
+    """A function that returns an error, which names the plugin or the option that the pass comes
+    from."""
 
     @property
     def anchors(self) -> Sequence[str]:
@@ -76,8 +78,8 @@ class _Added:
 
 
 def _checked(given: Sequence[object]) -> Sequence[ModulePass]:
-    """Return the caller's passes. Raises OptionError for an entry that is no pass, wrong
-    declarations, and a second pass of a name."""
+    """Return the passes that the caller has given. Raises OptionError for an entry that is not a
+    pass, for wrong declarations of its class, and for two passes with one name."""
     checked: list[ModulePass] = []
     for step in given:
         if not isinstance(step, ModulePass):
@@ -111,7 +113,8 @@ def _replace(stages: Sequence[tuple[str, list[ModulePass]]], step: ModulePass) -
 
 
 def _given(step: ModulePass) -> _Added:
-    """Return a caller's pass as one that is added. Raises OptionError if it has no position."""
+    """Return the description of a pass that the caller has given. Raises OptionError if its class
+    declares no position."""
     added = _Added(type(step), lambda: step, partial(_wrong_pass, step.name))
     if not added.anchors:
         raise added.error(

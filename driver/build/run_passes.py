@@ -75,8 +75,8 @@ class PassRunner:
         """Return a copy of the weights before a stage's passes, for the files that reproduce a
         crash.
 
-        After constant folding, the copy is empty if the weights are large, as packing must not
-        coexist with another copy.
+        After constant folding, the copy is empty if the weights are large: the packed weights and
+        another copy of the weights might not fit into memory together.
         """
         weights = self.ctx.weights
         is_held = stage == _FOLDS or weights.nbytes() <= MOST_BYTES

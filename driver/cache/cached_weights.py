@@ -32,7 +32,7 @@ def keep(array: Array) -> str:
 def find(wanted: Sequence[tuple[str, int]]) -> list[Array]:
     """Return the arrays with these names and sizes, from programs of this process or from disk.
 
-    Raises MissingError.
+    Raises MissingError if an array is neither in this process nor on disk.
     """
     found = {name: sharing.named.get(name) for name, _ in wanted}
     sizes = {name: size for name, size in wanted if found[name] is None}

@@ -76,9 +76,10 @@ class Refusal:
 
 
 def key(model: str | None, made_for: Hashable, options: CheckedOptions) -> str | None:
-    """Return the cache key of a program, from the key of its model and from what it is made for.
-    None if it must not be cached: the model has no key, the cache is off, or code of the caller,
-    plugins or debug passes take part, whose behaviour can change at any time."""
+    """Return the cache key of a program, given the key of its model, and ``made_for``, the shapes
+    and values of inputs that the program is compiled for. None if it must not be cached: the model
+    has no key, the cache is off, or code of the caller, plugins or debug passes take part, whose
+    behaviour can change at any time."""
     if model is None or options.has_code or not _can_be_kept():
         return None
     target = targets.resolve(options.target)
@@ -88,8 +89,8 @@ def key(model: str | None, made_for: Hashable, options: CheckedOptions) -> str |
 
 
 def _facts(options: CheckedOptions) -> Sequence[DeviceFacts]:
-    """Return the facts of the devices other than the CPU that the requested places name. Kernels
-    depend on these facts, so they are part of the key."""
+    """Return the rates and limits of the devices other than the CPU that the requested places name.
+    The choice and the code of kernels depend on them, so they are part of the key."""
     named = dict.fromkeys(place.partition("/")[0] for place in options.places)
     found = filter(None, map(find_device, named))
     return [each.facts for each in found]

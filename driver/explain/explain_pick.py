@@ -54,13 +54,14 @@ from tessella.targets.instructions import of_product
 
 @dataclass(frozen=True)
 class _Option:
-    """A kernel that could run an op, with its place and cost."""
+    """A kernel that could run an op, with its place (device, precision and layout) and its cost."""
 
     site: Site
     place: PlaceAttr
     cost: float
     growth: float = 0.0
-    """Bytes of weights that the picked kernel saves over this rival."""
+    """The number of bytes by which the weights that this candidate reads are larger than those of
+    the picked kernel."""
 
     def __str__(self) -> str:
         return f"{self.site.kernel.name} at {self.place}"
@@ -158,8 +159,8 @@ class Explainer:
         return CALL + sum(moved) if moved else 0.0
 
     def conversion_seconds(self, op: CopyOp | CastOp | RelayoutOp) -> float:
-        """Return the estimated seconds of a conversion; 0 if a place is missing, and for a copy
-        that serves all calls."""
+        """Return the estimated seconds of a conversion between places; 0 if the source or the
+        result has no place, and for a copy that serves all calls."""
         start, end = place_of(op.source.type), place_of(op.res.type)
         is_once = isinstance(op, CopyOp) and op.once is not None
         if start is None or end is None or is_once:
@@ -167,8 +168,8 @@ class Explainer:
         return step_seconds((type(op), end), op.source, start, self.target)
 
     def _listed(self, op: NnOp) -> list[Candidate]:
-        """Return the candidates of an op: kernels, each at a place. Empty if the function does not
-        record its pick."""
+        """Return the candidates of an op: kernels, each at a place (device, precision and layout).
+        Empty if the function does not record how its kernels were picked."""
         found = self.found.get(op)
         return found.placed(op, self.layouts) if found is not None else []
 
@@ -196,8 +197,8 @@ class Explainer:
         others: list[_Option],
         picked: list[str],
     ) -> list[Rejected]:
-        """Return the rejected candidates with the reasons. ``picked`` has the names of the picked
-        one, as prices are recorded."""
+        """Return the rejected candidates with the reasons. ``picked`` has the names under which the
+        price of the picked candidate (its cost by the caller's function) may be recorded."""
         found, prices = self.found.get(op), recorded_prices(op)
         price = next((prices[name] for name in picked if name in prices), None)
         result: list[Rejected] = [
@@ -236,8 +237,8 @@ class Explainer:
         return f"it takes {duration(other.cost)}, and costs more together with the ops around it"
 
     def _site(self, op: NnOp, kernel: Kernel) -> Site | None:
-        """Return the site of ``kernel``, the picked kernel, among the candidates of an op; None if
-        there is none."""
+        """Return the site (kernel, device and layout) of ``kernel``, the picked kernel, among the
+        candidates of an op; None if there is none."""
         sites = [site for site in self.found[op].ranks if site.kernel is kernel]
         # A result of low rank is row-major, whatever layout the kernel runs in.
         layouts = [place.layout for place in reversed(op.places or ())]
@@ -258,8 +259,9 @@ def _is_picked(c: Candidate, op: NnOp) -> bool:
 
 
 def _reason_of_prices(price: float, other: float | None, growth: float) -> str:
-    """Return why a candidate was not picked, given the price of the picked one and its own, None if
-    it was not needed, and the growth of weights that it causes."""
+    """Return why a candidate was not picked. ``price`` is the price of the picked candidate, its
+    cost by the caller's function. ``other`` is the price of this candidate, or None if no price was
+    needed, and ``growth`` the number of bytes by which its weights are larger."""
     if other is None:
         return "the price of its least time exceeds that of another candidate"
     found = f"its price is {other:.3g}, that of the picked one {price:.3g}"
@@ -271,8 +273,9 @@ def _reason_of_prices(price: float, other: float | None, growth: float) -> str:
 
 
 def _run_at(op: NnOp) -> PlaceAttr | None:
-    """Return the place at which the picked kernel of an op is priced: that of its last result, in
-    the precision that the kernel reads. None if the op has no places."""
+    """Return the place for which the cost of the picked kernel of an op is estimated: the device
+    and layout of the op's last result, and the precision that the kernel reads. None if the op has
+    no places."""
     if not op.places:
         return None
     last = op.places[-1]
@@ -322,7 +325,7 @@ def _pick(record: Mapping[str, Attribute]) -> Pick | None:
 
 
 def _widened(places: Sequence[str], target: Target) -> list[str]:
-    """Return the narrow floats in places that the target has no instruction to multiply."""
+    """Return the narrow float types in places that the target has no instruction to multiply."""
     named = dict.fromkeys(parse_place(place).precision.data for place in places)
     narrow = [name for name in named if name in FLOATS and ELEMENTS[name].narrow]
     return [p for p in narrow if not any(of_product(p, p, ELEMENTS[p].arithmetic, target))]

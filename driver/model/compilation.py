@@ -68,7 +68,7 @@ class CompileSubprogram(Protocol[M]):
 
 @dataclass(frozen=True)
 class ProgramCompilation(Generic[S]):
-    """The compilation of one program."""
+    """The compilation of one program of a model, for given types of its inputs."""
 
     source: Source
     inputs: Sequence[ValueInfo]
@@ -77,7 +77,8 @@ class ProgramCompilation(Generic[S]):
     options: CheckedOptions
     part: CompileSubprogram[S]
     forgets: bool
-    """True if the stages may be dropped, as the source recreates them."""
+    """True if the program's IR may be dropped after the compilation, as the source can create it
+    again."""
     in_call: bool = False
     """True if a call waits for the program. Another process then compiles a large graph if this
     process has other threads, which can run meanwhile."""
@@ -120,7 +121,8 @@ class ProgramCompilation(Generic[S]):
             return self.source.graph({i.name: shape for i, shape in shapes}, self.key.known)
 
     def _graph_before(self, after: Rest[Interface] | None) -> Graph:
-        """Return the graph of a program with this continuation."""
+        """Return the graph of the program whose continuation is ``after``: the graph of the source,
+        or the same graph with a graph break after each op that defines symbols."""
         graph = self._graph()
         if graph.divided is None or _is_same(graph.rest, after):
             return graph

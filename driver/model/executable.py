@@ -39,8 +39,8 @@ class Executable(Generic[S]):
     timings: Mapping[str, float]
     """Seconds of each compilation step."""
     lower: Callable[[PassObserver | None], StagedProgram]
-    """A function that recreates the stages of the compilation, under the eyes of an observer; one
-    of a program without a source returns the stages that are known."""
+    """A function that lowers the program again and returns its stages; it reports each pass to the
+    observer, if one is given. For a program without a source, it returns the known stages."""
     known: StagedProgram | None = None
     """The stages of the compilation; None if they are not cached."""
     rest: RunningRest[S] | None = None

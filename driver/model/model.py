@@ -97,7 +97,8 @@ class Model(runnable.CallableModel, Immutable):
         starts: Sequence[int] = OF_MODELS,
     ) -> None:
         """``elements`` are the elements of shape-valued inputs, by input name; an element may be a
-        name. ``unnamed`` are the dimensions whose names only tell where they are.
+        name. ``unnamed`` has the names of dimensions that the model does not name: they only say
+        which dimension of which input it is.
 
         ``in_call`` says that a call waits for the model. ``in_calls`` counts compilations in calls;
         without it, the first compilation in a call is expected.
@@ -141,8 +142,8 @@ class Model(runnable.CallableModel, Immutable):
         """Compile programs ahead of calls.
 
         Without shapes and values, all programs are compiled that serve sizes within the bounds of
-        ``dims``, and all open dimensions are symbolic from then on. A warning names the sizes and
-        the subprograms that only a call can compile.
+        ``dims``, and all dynamic dimensions are symbolic from then on. A warning names the sizes
+        and the subprograms that only a call can compile.
 
         Parameters
         ----------
@@ -270,7 +271,7 @@ class Model(runnable.CallableModel, Immutable):
         Parameters
         ----------
         explained : bool
-            Whether they have their explanations, and what their kernels do.
+            Whether to include the explanation of each program and the work of its kernels.
 
         Returns
         -------

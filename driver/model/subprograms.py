@@ -84,7 +84,7 @@ class RunningSubprogram(Generic[M]):
         self.models: ProgramTable[M] = ProgramTable(_MOST)
 
     def run(self, values: Mapping[str, Value]) -> Sequence[Value]:
-        """Return the subprogram's outputs. Raises TessellaError."""
+        """Return the subprogram's outputs. Raises TessellaError if it cannot be compiled or run."""
         taken = {name: values[name] for name in self.interface.inputs}
         infos = self._infos(taken)
         return self._model(infos, in_call=True).run(None, taken)

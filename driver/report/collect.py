@@ -85,7 +85,7 @@ def program_graph(stages: Mapping[str, ModuleOp], explanation: Explanation) -> P
 
 @dataclass(frozen=True)
 class Subject:
-    """A compiled model, whose report is wanted."""
+    """The facts about a compiled model from which its report is built."""
 
     name: str
     inputs: Sequence[ValueInfo]
@@ -135,8 +135,8 @@ def collect(subject: Subject) -> Report:
 
 
 def with_passes(report: Report, passes: Sequence[Pass], timings: Mapping[str, float]) -> Report:
-    """Return a report with the passes of a compilation that was observed, and their times where the
-    report has none."""
+    """Return a report with ``passes``, which were recorded during the compilation. ``timings`` are
+    added to its times of the compilation, except those that it has."""
     notes = [note for note in report.notes if note != _NO_PASSES]
     compilation = {**timings, **report.compilation}
     return replace(report, passes=passes, compilation=compilation, notes=notes)
@@ -156,7 +156,8 @@ def with_others(report: Report, others: Sequence[OtherRuntime]) -> Report:
 def _others(
     step: StepData, ops: Sequence[OpData], others: Sequence[OtherRuntime]
 ) -> Iterator[tuple[str, float]]:
-    """Yield the seconds that each runtime takes for the nodes of a step, if it tells any."""
+    """Yield the seconds that each runtime takes for the nodes of a step, if it reports times of
+    nodes."""
     consumed = (text.partition("@")[2] for i in step.ops for text in ops[i].consumed)
     nodes = {*step.nodes, *consumed}
     for other in others:

@@ -1,6 +1,6 @@
 """The content of a report, as JSON has it: docs/report.md describes each field.
 
-All times are in seconds, all sizes in bytes. A name that a model gives is any text.
+All times are in seconds, all sizes in bytes. Names that come from the model may be any text.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ModelFacts:
 
 @dataclass(frozen=True)
 class Bandwidth:
-    """A level of the memory hierarchy, by what one core reads from it."""
+    """A level of the memory hierarchy, and the bandwidth at which one core reads from it."""
 
     level: str
     capacity: int | None
@@ -76,7 +76,7 @@ class MachineFacts:
 
 @dataclass(frozen=True)
 class Totals:
-    """A run as a whole; None where nothing was measured."""
+    """Figures of a whole run. Figures that were not measured are None."""
 
     threads: int
     seconds: float | None
@@ -96,7 +96,7 @@ class Totals:
 
 @dataclass(frozen=True)
 class RejectedData:
-    """A kernel at a place that was not picked, and why."""
+    """A kernel at a place (device, precision and layout) that was not picked, and why."""
 
     kernel: str
     place: str
@@ -133,7 +133,7 @@ class OpData:
     fallback: str | None
     runner_up: RunnerUpData | None
     pattern: str | None
-    """The fusion that made it; None for an op of the model."""
+    """The name of the fusion pattern that created the op; None for an op of the model."""
     consumed: Sequence[str]
     """The ops that the fusion replaced, each as ``nn.erf@node``."""
     rejected: Sequence[RejectedData]
@@ -156,14 +156,16 @@ class CallData:
 
 @dataclass(frozen=True)
 class StepData:
-    """A step of the program: what runs at once, as one call of a kernel or of NumPy."""
+    """A step of the program: a call of a kernel or of a NumPy function, a loop, an input or an
+    output."""
 
     id: int
     kind: str
     """``kernel``, ``numpy``, ``conversion``, ``loop``, ``input`` or ``output``."""
     label: str
     kernel: str
-    """The kernel in ``kernels``, or the function in NumPy."""
+    """The name of the step's kernel in ``kernels`` of the report, or of the NumPy function that
+    runs the step."""
     nodes: Sequence[str]
     """The nodes of the model that it computes."""
     where: str
@@ -173,7 +175,8 @@ class StepData:
     ops: Sequence[int]
     """Indices into the report's ``ops``."""
     inner: Sequence[tuple[int, int]]
-    """The values that its ops pass to each other: pairs of such indices."""
+    """The values that the ops of the step pass to each other. Each is a pair of indices into the
+    report's ``ops``: the op that computes the value, and the op that reads it."""
     calls: Sequence[CallData]
     others: Mapping[str, float]
     """Seconds that other runtimes take for its nodes, by runtime."""
@@ -203,13 +206,13 @@ class Pane:
     """For each line, the number of the first line of the op that it shows; -1 for a line that shows
     no op. Lines are numbered from 0."""
     origins: Sequence[int]
-    """For each line, the number of the head in the pane before that it was made of; -1 for none.
-    Empty in the first pane."""
+    """For each line, the number of the line in the previous pane that begins the op from which this
+    line was lowered; -1 if there is none. Empty in the first pane."""
 
 
 @dataclass(frozen=True)
 class KernelData:
-    """A kernel, at the stages ``tile``, ``loops``, ``llvm`` and ``asm``."""
+    """The text of a kernel at the stages ``tile``, ``loops``, ``llvm`` and ``asm``."""
 
     name: str
     nodes: Sequence[str]
@@ -220,7 +223,8 @@ class KernelData:
 
 @dataclass(frozen=True)
 class ConversionData:
-    """A cast, a change of layout or a copy between places."""
+    """A conversion of a value between places: a cast, a change of layout, or a copy to another
+    device."""
 
     op: str
     value: str
@@ -285,13 +289,13 @@ class SpanData:
 
 @dataclass(frozen=True)
 class OtherRuntime:
-    """Another runtime, on the same inputs and the same number of threads."""
+    """Measurements of another runtime, with the same inputs and the same number of threads."""
 
     name: str
     version: str
     seconds: float
     nodes: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Seconds that it takes for nodes of the model, where it tells them."""
+    """Seconds that the runtime takes for nodes of the model, if it reports them."""
 
 
 @dataclass(frozen=True)
@@ -304,7 +308,7 @@ class Report:
     machine: MachineFacts
     options: Mapping[str, str]
     hashes: Mapping[str, str]
-    """SHA-256 of the model's file, if it is one, and of the program at stages."""
+    """SHA-256 of the model's file, if there is one, and of the program's text at each stage."""
     totals: Totals
     steps: Sequence[StepData]
     edges: Sequence[Edge]

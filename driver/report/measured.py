@@ -17,7 +17,7 @@ Key = tuple[str, tuple[str, ...]]
 
 
 class Rows:
-    """The rows of a profile in the order of the program. Each step takes its own row."""
+    """The rows of a profile in program order. Each step takes the rows of its own calls."""
 
     def __init__(self, profile: Profile) -> None:
         self._rows: dict[Key, deque[ProfileRow]] = defaultdict(deque)
@@ -37,8 +37,8 @@ class Rows:
         return replace(step, calls=[_call(rows.popleft()) for rows in found if rows])
 
     def left(self, first: int) -> Iterator[StepData]:
-        """Yield a step for each row that no step took: copies, and what runs after a graph break.
-        ``first`` is the number of the first one."""
+        """Yield steps for the rows that no step took, one each: copies, and what runs after a graph
+        break. Their numbers start at ``first``."""
         rows = (row for rows in self._rows.values() for row in rows)
         for number, row in enumerate(rows, first):
             kind = {"numpy": "numpy", "copy": "conversion"}.get(row.kind, "kernel")

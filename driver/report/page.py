@@ -56,7 +56,8 @@ def page(reports: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _filled(template: str, values: Mapping[str, str]) -> str:
-    """Return a template with each `{{name}}` replaced by its value; values are not searched."""
+    """Return a template with each `{{name}}` replaced by its value. Placeholders in values are not
+    replaced."""
     first, *rest = template.split("{{")
     parts = [first]
     for each in rest:

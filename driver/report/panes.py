@@ -1,4 +1,5 @@
-"""The texts of kernels at each stage, with the lines that each line was made of."""
+"""The texts of kernels at each stage, each line with the line of the previous stage from which it
+was lowered."""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ from tessella.kernels.registry import picked_kernel
 from tessella.support.sizes import estimated, symbols_of
 
 CONVERSION = "place."
-"""The beginning of the names of ops that convert between places, which stand for nodes."""
+"""The prefix of the names of ops that convert between places. The name of such an op stands for a
+node, as the model has no node for it."""
 
 
 @dataclass
@@ -35,7 +36,7 @@ class StepGraph:
     steps: list[StepData] = field(default_factory=list[StepData])
     edges: dict[tuple[int, int], Edge] = field(default_factory=dict[tuple[int, int], Edge])
     _from: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    """For a value that is another one by another name: that one."""
+    """The value that each alias stands for: for example, the source of a copy for its result."""
     _made: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     """The step that makes each value."""
     _calls: Counter[str] = field(default_factory=Counter[str])
@@ -187,7 +188,7 @@ def _name(mark: DictionaryAttr | None, number: int) -> str:
 
 
 def _type(value: SSAValue) -> str:
-    """Return the shape, the element and the layout of a tensor, such as `f32 1x8x6x6 nhwc`."""
+    """Return the shape, the element type and the layout of a tensor, such as `f32 1x8x6x6 nhwc`."""
     type = tensor_type(value)
     place = place_of(value.type)
     shape = "x".join(map(str, type.get_shape())) or "scalar"

@@ -47,7 +47,8 @@ def emit_kernels(
     graph: Graph, options: CheckedOptions, language: str, progress: Progress = quiet
 ) -> KernelProgram:
     """Return the kernels that run on devices, in a language. The graph is consumed. Raises
-    TessellaError."""
+    TessellaError if no kernel runs on a device with generated kernels, or if the graph cannot be
+    lowered."""
     stages = [
         (stage, [_with_language(step, language) for step in steps])
         for stage, steps in pipeline(options)

@@ -40,7 +40,8 @@ def ship(
     """Return an artifact with a program for each combination of ``choices``, options that differ by
     target, and ``shapes``.
 
-    Any machine can generate code for any other. Raises TessellaError.
+    Any machine can generate code for any other. Raises TessellaError if a program cannot be
+    compiled or stored.
     """
     pairs = product(choices, shapes)
     programs = [_program(source, options, each, progress) for options, each in pairs]
@@ -98,7 +99,8 @@ def ship_c(
     """Return a C header and an object. The names of their functions begin with ``name``.
 
     ``weights`` is ``object`` to store weights in the object, or ``file`` to store them in a
-    separate file. Raises TessellaError.
+    separate file. Raises TessellaError if the program cannot be compiled, or has steps that are not
+    native.
     """
     from tessella.driver.build.build import build
     from tessella.driver.ship.emit_c import emit_c

@@ -79,8 +79,8 @@ def values_of(inputs: Sequence[ValueInfo], arrays: Mapping[int, Array]) -> tuple
 
 def specialised(source: Source, feeds: Mapping[str, Any]) -> tuple[Graph, Mapping[str, Array]]:
     """Return the program of a source for the inputs ``feeds``, specialised on those values that
-    shapes depend on, and the remaining tensors of ``feeds``, which are the program's inputs.
-    Raises TessellaError."""
+    shapes depend on, and the remaining tensors of ``feeds``, which are the program's inputs. Raises
+    TessellaError if the source has no program for these inputs."""
     shapes = {i.name: feeds[i.name].shape if i.is_tensor else () for i in source.inputs}
     tensors = {info.name for info in source.inputs if info.is_tensor}
     values = {name: feeds[name] for name in source.determining}

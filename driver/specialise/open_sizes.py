@@ -63,16 +63,17 @@ without bounds with any size.
 
 ANY_SIZE: Bounds = 0, MOST
 FEW, MANY, LONG, VAST = 2, 16, 1 << 12, 1 << 18
-"""The first sizes of ranges: few rows, many rows, long arrays, whose loops depend on caches, and
-arrays that threads divide even for one operation."""
+"""The first size of each range of sizes: for few rows, for many rows, for arrays so long that the
+best loops depend on the caches, and for arrays so long that threads divide even a single
+operation."""
 OF_MODELS, OF_ARRAYS = (FEW, MANY), (FEW, MANY, LONG, VAST)
 """The first sizes of ranges for the dimensions of models, such as batches and sequences, and for
 those of arrays."""
 MAX_VERSIONS = 64
 """The most programs for size ranges that a model caches."""
 MOST_TURNS = 4
-"""The most further ranges of a dimension that begin at sizes where a decision of the compiler
-changes."""
+"""The maximum number of additional ranges of a dimension. Each begins at a size where a decision of
+the compiler changes."""
 
 
 class OpenSizes:
@@ -91,8 +92,9 @@ class OpenSizes:
         """``made_for`` are the symbols of a source with sizes that are symbolic already, ``starts``
         the first sizes of ranges, ``elements`` the elements of shape-valued inputs by index.
 
-        ``unnamed`` are the dimensions whose names only tell where they are. Unless ``openness`` is
-        `fixed`, they are symbolic once they vary.
+        ``unnamed`` has the names of dimensions that the model does not name: they only say which
+        dimension of which input it is. Unless ``openness`` is `fixed`, these dimensions are
+        symbolic once they vary.
         """
         self._given = tuple(inputs), openness, made_for, starts, elements
         self._unnamed = unnamed
@@ -117,10 +119,12 @@ class OpenSizes:
             )
         self._names = dict(zip(names, identifiers(names), strict=True))
         self._is_auto = openness == "auto" and not made_for
-        """True if all dimensions are numbers until they vary."""
+        """True if each dimension is a constant in programs until calls have different sizes for
+        it."""
         learnt: Set[str] = names.keys() if self._is_auto else unnamed
         self._learnt: Set[str] = frozenset[str]() if self._is_fixed else learnt
-        """The dimensions that are numbers until they vary."""
+        """The dimensions that are constants in programs until calls have different sizes for
+        them."""
         self._derived = {
             name: size for name in names if (size := _derived(name, self._names)) is not None
         }
@@ -143,7 +147,7 @@ class OpenSizes:
         self._open = set[str]() if self._is_fixed else set(names.keys() - self._learnt)
         """The symbolic dimensions."""
         self._turns: dict[str, list[int]] = {}
-        """The first sizes of further ranges, where decisions of the compiler change, by the
+        """The first sizes of the additional ranges, where decisions of the compiler change, by the
         symbol's name in programs."""
         self._sums = Sums()
         self._numbers: dict[tuple[str, int], str] = {}
@@ -199,7 +203,8 @@ class OpenSizes:
     def _related(
         self, sizes: Mapping[str, int], numbers: Mapping[str, int], fixed: Set[int | str]
     ) -> Mapping[str, Size]:
-        """Return the sums of other dimensions that dimensions equal, by name."""
+        """Return, for each dimension that equals a sum of other dimensions at these sizes, the sum
+        by the name of the dimension."""
         names = (n for n in self._open - fixed if sizes[n] >= FEW)
         found = {n: self._sums.equal(self._names[n], sizes[n], numbers) for n in names}
         return {name: equal for name, equal in found.items() if equal is not None}
@@ -254,9 +259,9 @@ class OpenSizes:
         )
 
     def divided(self, places: Sequence[ValueInfo], shapes: Shapes) -> OpenSizes:
-        """Return these sizes with a symbol for each set of unnamed dimensions that have been equal
-        so far and are equal in ``shapes``. In ``places``, unnamed dimensions have distinct names.
-        """
+        """Return a copy of this object with one symbol for each set of unnamed dimensions that have
+        been equal so far and are equal in ``shapes``. In ``places``, unnamed dimensions have
+        distinct names."""
         found: dict[tuple[int | str, int], str] = {}
 
         def name(place: int | str, dim: int | str, size: int) -> int | str:
@@ -386,7 +391,8 @@ class OpenSizes:
         return bool(symbols)
 
     def closed(self) -> Sequence[str]:
-        """Return the ranges within the bounds that are compiled as numbers, and the reasons."""
+        """Return a text for each range of sizes within the bounds in which each size is compiled as
+        a number, not as a symbol, with the reason."""
         found: list[str] = []
         for name in self.names:
             for start in self._starts(name):
@@ -479,8 +485,9 @@ def _symbol(name: str, first: int, last: int) -> Size:
 def with_names(
     inputs: Sequence[ValueInfo], indices: Sequence[int], elements: Mapping[int, Dimensions]
 ) -> Mapping[int, Dimensions]:
-    """Return the elements of shape-valued inputs by index: those in ``elements``, and names for the
-    elements of the other inputs ``indices`` that can be shapes."""
+    """Return the sizes in the elements of shape-valued inputs, by the index of the input. They are
+    those in ``elements``; the elements of any other input in ``indices`` that can be a shape get
+    names."""
     every = (*(info.shape for info in inputs), *elements.values())
     taken = {d for sizes in every for d in sizes if isinstance(d, str)}
     found = [i for i in indices if inputs[i].can_be_sizes and i not in elements]

@@ -76,8 +76,8 @@ class Specialisations(Generic[V]):
             listed = with_names(inputs, self._by_value, listed)
         self._unnamed = frozenset[str]() if openness == "fixed" else unnamed
         self._sizes = [OpenSizes(inputs, openness, symbols, starts, listed, unnamed)]
-        """The sizes that are symbolic; where unnamed dimensions that have been equal differ in a
-        call, further ones for calls like it."""
+        """Which sizes are symbolic. If unnamed dimensions that have been equal so far differ in a
+        call, a further entry is added for calls like it."""
         self._keys = self.sizes.keys
         self._most = most
         self.programs: ProgramTable[V] = ProgramTable(most)
@@ -93,8 +93,8 @@ class Specialisations(Generic[V]):
         return self._sizes[-1]
 
     def find(self, shapes: Shapes, arrays: Sequence[Array]) -> V | None:
-        """Return the program for a call whose guard is cached; None if it is not, or if there is no
-        program."""
+        """Return the program for a call if the guard that the call meets is cached and has a
+        program; otherwise None."""
         asked = self._asked(shapes, arrays) if self._by_value else shapes
         key = None if asked is None else self._keys.get(asked)
         last = self.programs.last

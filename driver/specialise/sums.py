@@ -19,12 +19,13 @@ from tessella.support.sizes import (
 
 
 class Sums:
-    """The sums that symbols may equal. Programs for sizes with this relation have the sum instead
-    of the symbol. Symbols in sums have no bounds, and are no sums themselves."""
+    """The sums of symbols that another symbol has equalled in some calls. Programs for such calls
+    contain the sum instead of this symbol. Symbols in sums have no bounds, and equal no sums
+    themselves."""
 
     def __init__(self) -> None:
         self.known: dict[str, list[Size]] = {}
-        """The sums by the name of the symbol."""
+        """The sums that each symbol has equalled in some calls, by the name of the symbol."""
 
     def equal(self, symbol: str, size: int, numbers: Mapping[str, int]) -> Size | None:
         """Return a sum that has the value ``size`` where symbols have the values ``numbers``; None
@@ -36,8 +37,8 @@ class Sums:
         """Learn a sum from an error that says that the compiler has to decide whether one of
         ``symbols`` equals it.
 
-        Returns False for other errors, and for a sum that is known: the sizes are others, which
-        have no such relation.
+        Returns False for other errors, and for a sum that is known already: the sizes that are
+        being compiled then do not have this relation.
         """
         apart = expression(error.apart) if isinstance(error, UndecidedSizeError) else None
         if apart is None:

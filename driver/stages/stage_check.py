@@ -132,7 +132,8 @@ def _memory_orders(module: ModuleOp) -> Iterator[Fault]:
 
 
 def _padded_values(module: ModuleOp) -> Iterator[Fault]:
-    """Check that users exchange arrays of the shapes that the program states."""
+    """Check that no value between program steps has padding, so that users exchange arrays of the
+    shapes that the program states."""
     for op in module.walk():
         if isinstance(op, rt.LaunchOp):
             for value in (*op.arguments, *op.res):

@@ -133,8 +133,9 @@ class Probes:
         return self._probe(per_turn * _TURNS, name, arguments, source, result)
 
     def _memory(self, name: str, size: int, buffers: int) -> Probe:
-        """Return a probe of the memory loop ``name`` over a buffer of ``buffers`` parts of ``size``
-        bytes each. The loop gets the addresses of the first and the last part."""
+        """Return a probe of the generated loop ``name``, which reads or writes memory. It runs over
+        a buffer of ``buffers`` parts of ``size`` bytes each, and gets the addresses of the first
+        and the last part."""
         buffer = _half_everywhere(size * buffers)
         first = buffer.ctypes.data
         repeats = max(1, _MOVED // buffer.nbytes)

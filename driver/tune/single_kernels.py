@@ -1,4 +1,4 @@
-"""Comparison of each kernel's native code with its statements.
+"""Comparison of each kernel's native code with its `tile` statements, interpreted in NumPy.
 
 A program at the stage `tile` is interpreted, recording the arguments of each kernel's first call. A
 program with these calls is then compiled, and the results are compared.

@@ -1,9 +1,9 @@
-"""Measure the kernels that the pick chooses from on this machine, and store the times.
+"""Measure, on this machine, the kernels that the compiler chooses from, and store the times.
 
-A measurement runs a kernel for an op at a place as its own program, with the schedules, packed
-weights and copies that it has in any program. The candidates of an op with the lowest estimates run
-interleaved, on one thread, with weights outside the caches. The most expensive ops come first,
-until the budget is spent; measurements in the database are not repeated.
+A measurement runs a kernel for an op at a place (device, precision and layout) as its own program,
+with the schedules, packed weights and copies that it has in any program. The candidates of an op
+with the lowest estimates run interleaved, on one thread, with weights outside the caches. The most
+expensive ops come first, until the budget is spent; measurements in the database are not repeated.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ Weights found in a cache take negligible time to read, which would distort the m
 
 @dataclass(frozen=True)
 class Measurement:
-    """The measurement of a kernel for an op at a place. ``estimated`` and ``seconds`` are in
-    seconds."""
+    """The measured time of a kernel for an op at a place (device, precision and layout).
+    ``estimated`` and ``seconds`` are in seconds."""
 
     key: str
     node: str
@@ -96,7 +96,7 @@ class Unit:
 
 
 WHOLE = (0, 1)
-"""The share that contains all ops."""
+"""The value of the argument ``share`` of ``tune`` that stands for all ops."""
 
 
 def tune(
@@ -110,7 +110,7 @@ def tune(
     Returns the new measurements.
 
     ``share`` is the index of the share to measure, counted from 0, and the number of shares. Each
-    op belongs to one share.
+    op belongs to exactly one share.
 
     The times are added to the database of the options, op by op. Raises OptionError if the database
     cannot be written, or if this machine cannot run the target.
@@ -275,7 +275,8 @@ class _Bench:
         )
 
     def _built(self, op: NnOp, candidate: Candidate) -> _Runnable:
-        """Return a program of the op alone, with inputs and outputs at the kernel's places."""
+        """Return a program of the op alone, with inputs and outputs on the device, and in the
+        element types and layouts, that the kernel requires."""
         graph = _program(op, candidate)
         arguments = main_function(graph.module).body.block.args
         inputs = [_memory(tensor_type(value)) for value in arguments]

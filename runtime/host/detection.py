@@ -13,7 +13,7 @@ from tessella.support.errors import ExecutionError
 
 
 class _Boxes(NamedTuple):
-    """Boxes by their low and high corners, [boxes, 2] each."""
+    """Boxes, as the arrays of their low and high corners, [boxes, 2] each."""
 
     low: Array
     high: Array
@@ -158,8 +158,8 @@ def _rounded(x: Array) -> Array:
 
 
 def _pixels(low: Any, high: Any, extent: int, size: int) -> Array:
-    """Return the first pixel of each part of a region along a dimension and the one after the last,
-    [size, 2]. Both are 0 for a NaN."""
+    """Return, for each of the ``size`` parts of a region along a dimension, its first pixel and the
+    one after its last pixel: [size, 2]. Both are 0 if a bound of the region is NaN."""
     one = low.dtype.type(1)
     part = np.maximum(high - low + one, one) / low.dtype.type(size)
     numbers = np.arange(size + 1).astype(low.dtype) * part

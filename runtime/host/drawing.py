@@ -42,8 +42,9 @@ def random_normal(
 
 @kernel("choose_classes")
 def choose_classes(logits: Array, draws: Array) -> Array:
-    """Return the class that each number of ``draws`` chooses among the classes of its row. Raises
-    ExecutionError for a row without a probability."""
+    """Return samples of classes: each number of ``draws``, between 0 and 1, selects a class of its
+    row by the cumulative probabilities of the classes. Raises ExecutionError for a row without a
+    positive probability."""
     logits = logits.astype(np.float64)
     weights = np.exp(logits - logits.max(1, keepdims=True, initial=-np.inf))
     totals: Array = weights.cumsum(1)

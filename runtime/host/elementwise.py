@@ -533,8 +533,8 @@ def bitcast(x: Array, *, to: npt.DTypeLike) -> Array:
 
 
 def _whole(x: Array, element: Element) -> Array:
-    """Convert floats to integers of an element: round towards zero, and saturate to the element's
-    range; NaN becomes 0."""
+    """Convert floats to the integers of an element type: round towards zero, and saturate to the
+    range of the type; NaN becomes 0."""
     target, (low, high) = computing(element), limits_of(element)
     # the largest float below the limit: the limit itself may round up out of range
     top = np.nextafter(x.dtype.type(high), x.dtype.type(0))

@@ -65,7 +65,8 @@ def count(
     lengths: Sequence[int],
     skips: int,
 ) -> Array:
-    """Return how often each n-gram of a pool occurs in each row, at its place."""
+    """Return how often each n-gram of a pool occurs in each row. ``slots`` has the position of each
+    n-gram's count in the row of the result."""
     matrix = x.reshape((1, -1)) if x.ndim < 2 else x
     table = dict(zip(_pool(pool.tolist(), starts), slots.tolist(), strict=True))
     counts = np.zeros((len(matrix), size), np.float32)
@@ -86,7 +87,8 @@ def _pool(elements: Sequence[Any], starts: Sequence[int]) -> list[tuple[Any, ...
 
 
 def _grams(row: Sequence[Any], lengths: Sequence[int], skips: int) -> list[tuple[Any, ...]]:
-    """Return all n-grams of a row; those of one element are counted once."""
+    """Return all n-grams of a row, once for each distance of their elements; the n-grams of one
+    element, which have no distance, once."""
     least, most = lengths
     return [
         tuple(row[start : start + step * n : step])

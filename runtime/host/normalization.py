@@ -47,8 +47,8 @@ def rms_norm(x: Array, scale: Array, *, axis: int, epsilon: float) -> Array:
 
 @kernel("group_norm")
 def group_norm(x: Array, scale: Array, bias: Array, *, groups: int, epsilon: float) -> Array:
-    """Return x[N, C, spatial..] standardised over its spatial dimensions and C / groups channels, *
-    scale[C] + bias[C]."""
+    """Return x[N, C, spatial..], standardised over its spatial dimensions and C / groups channels,
+    times scale[C], plus bias[C]."""
     batch, channels, *spatial = x.shape
     grouped = x.reshape(batch, groups, channels // groups, *spatial)
     standard = _standardised(grouped, range(2, grouped.ndim), epsilon).reshape(x.shape)

@@ -103,8 +103,8 @@ def avg_pool(
 
 @kernel("col2im")
 def col2im(x: Array, *, image: Ints, strides: Ints, dilations: Ints, starts: Ints) -> Array:
-    """Return the image in which each element of x[N, C, kernel.., windows..] is added to the place
-    that it has in its window (ONNX's Col2Im): a strided sum for each kernel element."""
+    """Return the image in which each element of x[N, C, kernel.., windows..] is added to the pixel
+    at its position in its window (ONNX's Col2Im): a strided sum for each kernel element."""
     rank = len(image)
     block, counts = x.shape[2 : 2 + rank], x.shape[2 + rank :]
     columns = zip(image, starts, counts, strides, block, dilations, strict=True)

@@ -13,9 +13,9 @@ HostKernel = Callable[..., Array | tuple[Array, ...]]
 KERNELS: dict[str, HostKernel] = {}
 
 OF_BITS: set[str] = set()
-"""The kernels that take the operands themselves, with elements as they are stored, and may return
-parts of them. All others take read-only views, with elements that NumPy does not compute with in a
-wider dtype."""
+"""The names of the kernels that take the operands in the dtypes in which they are stored, and may
+return views of them. All other kernels take read-only views; element types that NumPy does not
+compute with are first converted to wider dtypes."""
 
 
 def kernel(name: str, *, of_bits: bool = False) -> Callable[[HostKernel], HostKernel]:

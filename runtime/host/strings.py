@@ -27,8 +27,8 @@ def match(x: Array, *, pattern: str) -> Array:
 
 @kernel("string_find")
 def find(x: Array, keys: Array) -> Array:
-    """Return the position of each string in a list of keys, whose last equal one counts, or the
-    number of keys."""
+    """Return the position of each string in the list ``keys``: the last position of a repeated key,
+    and the length of the list for a string that is not in it."""
     table = {key: i for i, key in enumerate(keys.tolist())}
     places = [table.get(text, len(keys)) for text in x.reshape(-1).tolist()]
     return np.array(places, np.int64).reshape(x.shape)
@@ -57,8 +57,8 @@ _CASES: Mapping[str, Callable[[str], str]] = {"LOWER": str.lower, "UPPER": str.u
 
 
 def padded(rows: Sequence[Sequence[str]], shape: Sequence[int], padding: str = "") -> Array:
-    """Return rows as an array of this shape and a last dimension, which is as long as the longest
-    row; others are padded."""
+    """Return rows of strings as an array of ``shape`` with an additional last dimension, which is
+    as long as the longest row. Shorter rows are padded with ``padding``."""
     width = max(map(len, rows), default=0)
     texts = [text for row in rows for text in (*row, *[padding] * (width - len(row)))]
     return of_list(texts, (*shape, width))

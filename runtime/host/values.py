@@ -35,7 +35,7 @@ def saturate(value: float, dtype: DType) -> Any:
     """Convert a number to a dtype that NumPy computes with.
 
     Integers saturate and round towards zero. A float beyond another float's range becomes infinite.
-    The string of any number is empty.
+    For the dtype of strings, the result is an empty string, whatever the number.
     """
     if dtype == STRING:
         return ""
@@ -56,7 +56,7 @@ def _saturate_tagged(value: float, element: Element) -> Any:
 
 
 def limits_of(element: Element) -> tuple[int, int]:
-    """Return the least and the greatest integer of an element."""
+    """Return the least and the greatest integer of an element type."""
     if element.kind == "signed":
         return -(1 << (element.bits - 1)), (1 << (element.bits - 1)) - 1
     return 0, (1 << element.bits) - 1

@@ -48,8 +48,8 @@ def _scaled(size: Expr, factor: Fraction) -> Constant:
 
 
 def _whole(a: Constant) -> Size:
-    """Return a constant that is added to a symbolic size. Raises UndecidedSizeError for a
-    fraction."""
+    """Return a constant as an integer or a symbolic size, so that a symbolic size can be added to
+    it. Raises UndecidedSizeError for a fraction."""
     if isinstance(a, Expr):
         return a
     if a.denominator != 1:
@@ -70,7 +70,7 @@ class Affine:
 
     @staticmethod
     def of(name: str, coefficient: Number = 1) -> Affine:
-        """Return the form ``coefficient * index`` of a single index."""
+        """Return the affine expression ``coefficient * index`` of a single index."""
         return Affine(((name, Fraction(coefficient)),)) if coefficient else Affine()
 
     @staticmethod
@@ -124,7 +124,8 @@ class Affine:
         return self * Fraction(1, scale)
 
     def substitute(self, forms: Mapping[str, Affine]) -> Affine:
-        """Return the form with some indices replaced by forms."""
+        """Return the expression with some indices replaced by affine expressions, which ``forms``
+        maps by index name."""
         result = Affine((), self.constant)
         for name, c in self.terms:
             result += forms[name] * c if name in forms else Affine.of(name, c)

@@ -128,8 +128,9 @@ def _known(bound: Bound) -> int | None:
 def _propagated(
     names: Sequence[str], intervals: Sequence[Interval]
 ) -> Sequence[tuple[Size, Size]] | None:
-    """Return the ranges of the variables that follow from one form at a time, by propagation of
-    bounds; None if they are empty. Raises UndecidedSizeError if a variable has no bound."""
+    """Return the ranges of the variables that the propagation of bounds finds, which looks at one
+    linear form at a time; None if a range is empty. Raises UndecidedSizeError if a variable has no
+    bound."""
     sides, forms = _columns(names, intervals)
     low: list[Bound] = [*(least for least, _ in sides), *(least for _, least, _ in forms)]
     high: list[Bound] = [*(most for _, most in sides), *(most for _, _, most in forms)]

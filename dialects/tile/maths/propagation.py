@@ -19,8 +19,9 @@ and others move by 1 per round."""
 
 
 def inequalities(forms: Sequence[Sequence[int]]) -> list[Inequality]:
-    """Return the inequalities that make each form equal to its coefficients times the variables.
-    The forms are numbered after the variables."""
+    """Introduce a variable for each linear form, numbered after the form's own variables, and
+    return the inequalities that make it equal to the form, whose coefficients are a row of
+    ``forms``."""
     found: list[Inequality] = []
     for i, row in enumerate(forms, len(forms[0]) if forms else 0):
         equation = {j: c for j, c in enumerate(row) if c} | {i: -1}
