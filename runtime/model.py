@@ -51,7 +51,8 @@ abstract classes are slow."""
 _ORDERS = {True: "", False: " in another byte order"}
 
 _PASS = {"string": "pass an array of str"}
-"""How to pass elements, for types whose arrays have no dtype of the same name."""
+"""The hints of errors for arrays of the wrong element type, by the expected type. Only types
+without a NumPy dtype of the same name are listed."""
 
 Out = Sequence[Array | None]
 """The caller's arrays for the outputs, in order; None for an output to allocate. Empty if the

@@ -64,7 +64,8 @@ CONTEXT = (
     *("clock_gettime", "clock_id", "counts", "event", "events_end"),
     "sizes",
 )
-"""The entries of a context, 8 bytes each. A run has a context for each share.
+"""The entries of a context, 8 bytes each. A run has a context for each share, the part of its work
+that one thread does.
 
 ``launch`` is the address of the code that runs a phase on threads, or 0; ``watch`` is the address
 of the state by which loops find out whether they must end, or 0 (``runtime.watch``). ``shares`` is
