@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 import zlib
@@ -13,7 +12,7 @@ from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
-from tests import budgets, environment, selection, shared_kernels  # isort: skip (the first settles what others read)
+from tests import budgets, environment, garbage, selection, shared_kernels  # isort: skip (the first settles what others read)
 from tessella import kernels
 from tessella.codegen import kernel_cache
 from tessella.driver.model import compilation
@@ -72,6 +71,11 @@ test of eight does it, with ``--slow`` one of four, and the other programs are v
 end. ``tests/driver/test_models.py`` has every network."""
 
 
+FIRST = "tests/driver/test_three_processes.py"
+"""The tests that run first, as each takes minutes: last, they would keep one process busy when the
+others have ended."""
+
+
 @pytest.fixture(autouse=True)
 def verified_in_part(request: pytest.FixtureRequest) -> Generator[None]:
     """Verify programs after every pass, also in processes that the test starts."""
@@ -98,7 +102,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Without ``--slow``, skip what is marked slow. Rotate parameters and take samples of sweeps,
-    unless tests are chosen by name."""
+    unless tests are chosen by name. Long tests run first."""
     slow = bool(config.getoption("--slow"))
     if not slow:
         for item in items:
@@ -108,11 +112,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         names = selection.left_out(items, slow=slow)
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid in names])
         items[:] = [item for item in items if item.nodeid not in names]
+    items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
 
 
 def pytest_collection_finish() -> None:
     """The collector of garbage leaves the tests themselves alone."""
-    gc.freeze()
+    garbage.collect_seldom()
 
 
 def pytest_terminal_summary(

@@ -1,6 +1,6 @@
 """Models that a process compiles and runs, as one of several in a row that share a cache folder.
 
-    python -m tests.driver.rounds nodes
+    python -m tests.driver.rounds 'open nodes 0'
 
 prints, as JSON, what was wrong, and how many programs were compiled, which is none where all are in
 the cache. A file that `write` has written may stand for the name of a collection.
@@ -27,15 +27,19 @@ from onnx.backend.test import BackendTest
 import tessella
 from tessella.codegen import kernel_cache
 from tessella.driver.build import compile_graph as module
+from tessella.frontends.onnx import backend
 from tessella.frontends.onnx.backend import CompiledRep
 from tessella.support.errors import UnsupportedError
-from tests import shared_kernels
+from tests import garbage, shared_kernels
 from tests.frontends.onnx.suite import (
+    NETWORKS,
     SENTENCES,
     calls_of,
     node_cases,
     opened,
     rounded_often,
+    runner_tests,
+    wrong,
 )
 from tests.models import OPEN_FIXTURES, load_fixture, random_inputs, run_onnxruntime
 
@@ -47,6 +51,8 @@ EXPLAINED = 4
 Feeds = Mapping[str, Any]
 Call = tuple[Feeds, Sequence[Any]]
 """Inputs, and the outputs that they should have."""
+Check = tuple[str, Callable[[], str | None]]
+"""The name of a case, and a function that runs it and returns why it failed."""
 
 
 @dataclass(frozen=True)
@@ -94,15 +100,16 @@ def in_a_process(cases: str | Path, cache: Path) -> Round:
     return Round(**json.loads(done.stdout.splitlines()[-1]))
 
 
-def nodes() -> Iterator[Case]:
-    """Half of the node suite of ONNX: with open sizes, other processes have all of it."""
-    for case in islice(node_cases(), None, None, 2):
-        model, calls = calls_of(case)
-        yield Case(case.name, model.SerializeToString(), calls, rtol=rounded_often(case))
-
-
 PARTS = 4
-"""The processes that the node suite with open sizes is divided among: each compiles for minutes."""
+"""The number of processes that each suite is divided among: each compiles for a minute."""
+
+
+def official(part: int) -> Iterator[Check]:
+    """A part of the official tests of ONNX, as ONNX's own runner runs them. The weights of its
+    networks would fill the disk."""
+    tests = runner_tests(backend)
+    for name in sorted(tests.keys() - NETWORKS)[part::PARTS]:
+        yield name, lambda name=name: next(iter(wrong(tests, [name])), None)
 
 
 def open_nodes(part: int) -> Iterator[Case]:
@@ -125,14 +132,24 @@ def open_models() -> Iterator[Case]:
 
 
 COLLECTIONS: Mapping[str, Callable[[], Iterable[Case]]] = {
-    "nodes": nodes,
     **{f"open nodes {part}": partial(open_nodes, part) for part in range(PARTS)},
     "open models": open_models,
+}
+
+OFFICIAL: Mapping[str, Callable[[], Iterable[Check]]] = {
+    f"official tests {part}": partial(official, part) for part in range(PARTS)
 }
 
 
 def _read(path: str) -> Iterator[Case]:
     yield from (Case(**case) for case in pickle.loads(Path(path).read_bytes()))
+
+
+def _checks(name: str, use: Callable[[tessella.Model], object]) -> Iterator[Check]:
+    """The cases of a collection or a file, without those that are known to fail."""
+    for case in COLLECTIONS[name]() if name in COLLECTIONS else _read(name):
+        if case.name not in SENTENCES:
+            yield case.name, partial(_wrong, case, use)
 
 
 def _wrong(case: Case, use: Callable[[tessella.Model], object]) -> str | None:
@@ -164,17 +181,16 @@ def main(name: str) -> None:
         if compiled[-1:] == names[-1:] and len(names) % EXPLAINED == 0:
             sizes.extend(model.explain().sizes)
 
+    garbage.collect_seldom()
     # what is compared are programs, which hold their code
     kernel_cache.FOLDER = shared_kernels.KEPT_ONLY
     module.compile_graph = compile_graph
-    wrong, sizes = dict[str, str](), list[str]()
-    for case in COLLECTIONS[name]() if name in COLLECTIONS else _read(name):
-        if case.name in SENTENCES:
-            continue
-        names.append(case.name)
-        if why := _wrong(case, note_sizes):
-            wrong[case.name] = why
-    print(json.dumps(vars(Round(wrong, compiled, len(names), sizes))))
+    failed, sizes = dict[str, str](), list[str]()
+    for case, check in OFFICIAL[name]() if name in OFFICIAL else _checks(name, note_sizes):
+        names.append(case)
+        if why := check():
+            failed[case] = why
+    print(json.dumps(vars(Round(failed, compiled, len(names), sizes))))
 
 
 if __name__ == "__main__":

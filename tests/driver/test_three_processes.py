@@ -11,7 +11,7 @@ import onnx.parser
 import onnxruntime
 import pytest
 
-from tests.driver.rounds import COLLECTIONS, Case, in_a_process, write
+from tests.driver.rounds import COLLECTIONS, OFFICIAL, Case, in_a_process, write
 
 HEAD = '<ir_version: 10, opset_import: ["" : 17]>\n'
 OPEN = """
@@ -133,7 +133,7 @@ OPEN_SIZES = 0.4
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", COLLECTIONS)
+@pytest.mark.parametrize("name", [*OFFICIAL, *COLLECTIONS])
 def test_suites(name: str, tmp_path: Path) -> None:
     first, second = (in_a_process(name, tmp_path) for _ in range(2))
     assert not first.wrong

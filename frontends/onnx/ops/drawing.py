@@ -122,6 +122,7 @@ def dropout(call: Call) -> tuple[Value, Value]:
     are drawn, divided by their share."""
     x, ratio = call.x, _dropped(call)
     if ratio == 0:
+        call.meaningless("seed")
         return x, call.build.splat(True, x.shape, np.bool_)
     mask = _shares(call, x.shape) >= ratio
     return where(mask, x / (1 - ratio) if ratio < 1 else x, 0), mask

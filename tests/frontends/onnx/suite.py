@@ -20,11 +20,15 @@ from onnx.backend.test.case.test_case import TestCase
 from onnx.backend.test.loader import load_model_tests
 
 from tessella.frontends.onnx.official import FAILING, RANDOM
+from tests.fixtures.light import LIGHT_MODELS
 
 Array = npt.NDArray[Any]
 
 KEPT = Path(__file__).parents[3] / "build" / f"onnx-{onnx.__version__}-numpy-{np.__version__}"
 """The node suite of other runs: onnx computes its cases anew in each process, in five seconds."""
+
+NETWORKS = frozenset(f"test_{name}" for name in LIGHT_MODELS)
+"""The names of the tests of whole networks."""
 
 SENTENCES = {
     name: sentence

@@ -74,6 +74,11 @@ def test_dropout_draws_anew() -> None:
     assert abs(mask.mean() - 0.75) < 0.03
 
 
+def test_a_dropout_without_training_draws_nothing() -> None:
+    proto = one_node("Dropout", {"x": LIKE}, opset=22, seed=3)
+    np.testing.assert_array_equal(tessella.compile(proto)(LIKE), LIKE)
+
+
 def test_draws_are_in_the_program() -> None:
     nodes = [
         helper.make_node("RandomUniformLike", ["x"], ["r"]),

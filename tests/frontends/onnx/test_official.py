@@ -12,13 +12,20 @@ from typing import Any, cast
 import onnx
 import pytest
 
-import tessella.frontends.onnx.backend as compiled
-from tessella.frontends.onnx import OnnxSource
+from tessella.frontends.onnx import OnnxSource, backend
 from tessella.frontends.onnx.backend import CompiledRep, TessellaBackend
 from tessella.frontends.onnx.official import CASES, FAILING, VERSION
 from tessella.runtime.model import CallableModel
 from tests.frontends.onnx.models import Interpreted
-from tests.frontends.onnx.suite import all_cases, op_of, opened, rounded_often, runner_tests, wrong
+from tests.frontends.onnx.suite import (
+    NETWORKS,
+    all_cases,
+    op_of,
+    opened,
+    rounded_often,
+    runner_tests,
+    wrong,
+)
 
 SHARDS = 48
 
@@ -40,14 +47,17 @@ class OpenBackend(InterpretedBackend):
         return super().prepare(opened(model), device, **kwargs)
 
 
-BACKENDS = {"compiled": compiled, "interpreted": InterpretedBackend, "open": OpenBackend}
+BACKENDS = {"interpreted": InterpretedBackend, "open": OpenBackend}
 
 
 @cache
-def runner_of(backend: str) -> Mapping[str, Callable[[], None]]:
-    if backend == "compiled":
-        return runner_tests(BACKENDS[backend])
-    return runner_tests(BACKENDS[backend], rounded_often)
+def compiled_tests() -> Mapping[str, Callable[[], None]]:
+    return runner_tests(backend)
+
+
+@cache
+def runner_of(name: str) -> Mapping[str, Callable[[], None]]:
+    return runner_tests(BACKENDS[name], rounded_often)
 
 
 def shard(names: Sequence[str], number: int) -> Sequence[str]:
@@ -62,24 +72,27 @@ def folder_of_models(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    "number", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in range(1, SHARDS))]
-)
-def test_runner(number: int) -> None:
-    tests = runner_of("compiled")
-    found = wrong(tests, shard([*tests], number))
+def test_runner() -> None:
+    """A part of the tests; `tests/driver/test_three_processes.py` runs all of them."""
+    tests = compiled_tests()
+    found = wrong(tests, shard([*tests.keys() - NETWORKS], 0))
     assert not found, "\n".join(found)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", sorted(NETWORKS))
+def test_networks(name: str) -> None:
+    assert wrong(compiled_tests(), [name]) == []
 
 
 @pytest.mark.sweep
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("backend", ["interpreted", "open"])
+@pytest.mark.parametrize("name", BACKENDS)
 @pytest.mark.parametrize("number", range(SHARDS))
-def test_runner_by_the_interpreter(number: int, backend: str) -> None:
-    tests = runner_of(backend)
-    networks = {case.name for case in all_cases() if case.kind == "real"}
-    names = [name for name in tests if name not in networks]
-    found = wrong(tests, shard(names, number))
+def test_runner_by_the_interpreter(number: int, name: str) -> None:
+    tests = runner_of(name)
+    found = wrong(tests, shard([*tests.keys() - NETWORKS], number))
     assert not found, "\n".join(found)
 
 
