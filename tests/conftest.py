@@ -95,6 +95,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Tell ``tests/sampling.py`` and Hypothesis how much to run."""
+    garbage.collect_seldom()
     if config.getoption("--slow"):
         os.environ["TESSELLA_SLOW_TESTS"] = "1"
         settings.load_profile("slow")

@@ -10,6 +10,6 @@ THRESHOLDS = 100_000, 20, 20
 
 def collect_seldom() -> None:
     """Leave all objects so far alone, and collect others seldom. With Python's thresholds, the
-    collector takes a tenth of the time of the tests."""
+    collector goes through all modules several times while they are imported."""
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
