@@ -28,10 +28,13 @@ WEIGHTED = (nn.ConvOp, nn.ConvTransposeOp, nn.PackedMatmulOp)
 
 
 def ends_of(element: str) -> list[float]:
-    """Return the special values of an element. Numbers near the largest float are omitted: whether
-    their sums overflow depends on the order of the terms."""
+    """Return the special values of an element.
+
+    Numbers near the largest float are omitted: whether their sums overflow depends on the order of
+    the terms. So are denormal numbers of bf16, which some processors' products take for 0.
+    """
     if ELEMENTS[element].is_float:
-        least = {"f16": 3e-7, "f64": 5e-320}.get(element, 1e-40)
+        least = {"f16": 3e-7, "bf16": 2e-38, "f64": 5e-320}.get(element, 1e-40)
         return [np.nan, np.inf, -np.inf, -0.0, 0.0, least, -least]
     ends = np.iinfo(DTYPES[element])
     return [ends.min, ends.min + 1, 0, 1, ends.max - 1, ends.max]
