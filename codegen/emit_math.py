@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from xdsl.dialects import math
-from xdsl.dialects.arith import FastMathFlag
+from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Operation
 
 from tessella.codegen import vecmath

@@ -47,6 +47,12 @@ def _number(s: Scalars, name: str) -> SSAValue:
     return s.op(IndexCastOp(s.index(name), i32))
 
 
+def _narrow(s: Scalars, numbers: Args) -> Args:
+    """Return numbers of rows and groups in 32 bits: a kernel that computes in 64 bits reads them as
+    such."""
+    return [s.cast(x, i32) for x in numbers]
+
+
 def _is_less(s: Scalars, a: SSAValue, b: SSAValue) -> SSAValue:
     return s.op(CmpiOp(a, b, "slt"))
 
@@ -157,8 +163,9 @@ class _Blocks:
         groups ``e``."""
         free: dict[str, Size] = {"i": count}
         reduced: dict[str, Size] = {} if aggregation == "=" else {"e": self.groups}
+        out: tuple[Tensor, list[Form]] = (tensor(i32, [count]), ["i"])
         return self.k.contract(
-            aggregation, free, reduced, inputs, (tensor(i32, [count]), ["i"]), body
+            aggregation, free, reduced, inputs, out, lambda s, a: body(s, _narrow(s, a))
         )
 
 
@@ -193,7 +200,7 @@ def grouped_matmul(
     first, number = blocks.rows_of(own, starts)
 
     def multiplied(s: Scalars, a: Args) -> SSAValue:
-        group, row, rows = a
+        group, row, rows = _narrow(s, a)
         place = _limited(s, s.op(AddiOp(row, _number(s, "r"))), count)
         column, inside = s.index("n"), s.index("k")
         left = s.extract(x, [place, inside])
@@ -212,8 +219,9 @@ def grouped_matmul(
     places = blocks.places_of(blocks.groups_of(count, blocks.bounds), starts)
 
     def moved(s: Scalars, a: Args) -> SSAValue:
-        has_group = _is_less(s, s.like(-1, a[0]), a[0])
-        place = s.op(SelectOp(has_group, a[0], s.like(0, a[0])))
+        [place] = _narrow(s, a)
+        has_group = _is_less(s, s.like(-1, place), place)
+        place = s.op(SelectOp(has_group, place, s.like(0, place)))
         row = _limited(s, place, most * blocks.size)
         value = s.extract(products, [row, s.index("n")])
         return s.cast(s.op(SelectOp(has_group, value, s.like(0, value))), type.element_type)
@@ -233,7 +241,7 @@ def grouped_outer(
     bounds = _bounds(k, ends, count)
 
     def multiplied(s: Scalars, args: Args) -> SSAValue:
-        first, end = args
+        first, end = _narrow(s, args)
         row = _limited(s, s.op(AddiOp(first, _number(s, "s"))), count)
         factors = [s.extract(a, [row, s.index("m")]), s.extract(b, [row, s.index("n")])]
         found = multiply(s, [s.cast(each, k.computed(each.type)) for each in factors])

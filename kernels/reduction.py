@@ -6,8 +6,9 @@ import math as numbers
 from collections.abc import Sequence
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.arith import FastMathFlag, FastMathFlagsAttr
+from xdsl.dialects.arith import FastMathFlagsAttr
 from xdsl.dialects.builtin import i32, i64
+from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import SSAValue
 
 from tessella.dialects.elements import is_unsigned

@@ -26,6 +26,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
+from weakref import WeakSet
 
 import numpy as np
 from xdsl.context import Context
@@ -247,15 +248,30 @@ def may_fold(op: NnOp, limit: int = DEFAULT_LIMIT) -> bool:
     return _bytes(op.results[0]) <= max(limit, *map(_bytes, read), 0)
 
 
+_VARIABLE = WeakSet[NnOp]()
+"""Ops that were found not to be constant, so that no later question walks through them again."""
+
+
 def will_be_constant(value: SSAValue) -> bool:
     """Return whether a value is a constant, or an op on constants that this pass evaluates, such as
     the weights that a fusion computes."""
-    op = value.owner
-    if isinstance(op, ConstantOp):
-        return True
-    if not isinstance(op, NnOp) or not op.operands:
-        return False
-    return may_fold(op) and all(map(will_be_constant, op.operands))
+    seen = set[NnOp]()
+    path: list[NnOp] = []
+    left = [iter((value,))]
+    while left:
+        x = next(left[-1], None)
+        if x is None:
+            left.pop()
+            del path[-1:]
+        elif not isinstance(x.owner, ConstantOp) and x.owner not in seen:
+            op = x.owner
+            if not isinstance(op, NnOp) or op in _VARIABLE or not op.operands or not may_fold(op):
+                _VARIABLE.update(path)
+                return False
+            seen.add(op)
+            path.append(op)
+            left.append(iter(op.operands))
+    return True
 
 
 def _is_bounded(op: NnOp) -> bool:

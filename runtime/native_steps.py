@@ -96,7 +96,7 @@ class NativeCall:
         self._sized: dict[tuple[int, ...], _Memory] = {}
         """The memory by the values of the symbols."""
         self.contexts = address(contexts)
-        self.status = ctypes.c_int64.from_buffer(contexts[_STATUS:])
+        self.status = ctypes.c_int64.from_buffer(contexts[_STATUS:].data)
         """The status of the first thread, which is that of a run. It is 0 before the run, as no
         call follows one that fails in the same memory."""
         self.pointers = (ctypes.c_void_p * (len(step.inputs) + len(step.outputs) + 1))()

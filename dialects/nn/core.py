@@ -65,7 +65,9 @@ from tessella.support.errors import InternalError, ShapeError
 from tessella.support.sizes import Expr, Size, Symbol, bounds_of, product, symbols_of
 
 Array = npt.NDArray[Any]
-PyValue = bool | Size | float | str | tuple[Size, ...] | tuple[float, ...] | Attribute
+PyValue = (
+    bool | Size | float | str | tuple[Size, ...] | tuple[float, ...] | np.dtype[Any] | Attribute
+)
 Tensor = TensorType[Attribute]
 
 
@@ -189,6 +191,8 @@ def to_attribute(value: PyValue) -> Attribute:
         return FloatAttr(value, f64)
     if isinstance(value, str):
         return StringAttr(value)
+    if isinstance(value, np.dtype):
+        return element_type(value)
     if isinstance(value, Expr):
         return size_attribute(cast(Size, value))
     if any(isinstance(x, float) for x in value):

@@ -20,7 +20,9 @@ SOURCE = Path(tessella.__file__).parent
 NOT_TUNED = {
     "conversions.FREE": "no conversion",
     "cost.MAX_KEPT": "a bound on memory",
+    "cost._COSTS": "a bound on memory",
     "search.KEPT": "a bound on memory",
+    "search._CHOICES": "a bound on memory",
     "log.SHOWN": "lines of a text",
     "partial.LONG": "bounds an error: tests/kernels/test_accuracy.py",
     "partial.PART": "bounds an error: tests/kernels/test_accuracy.py",

@@ -480,3 +480,10 @@ def test_a_splat_of_another_type_is_refused() -> None:
     Rewriter.replace_value_with_new_type(op.res, tensor(f64, (2,)))
     with pytest.raises(VerifyException, match="not of the element type"):
         op.verify()
+
+
+def test_element_types_of_settings_become_properties_again() -> None:
+    """A pattern makes an op with the settings of another one."""
+    product = nn.MatmulOp.make(operands((i8, (2, 3)), (i8, (3, 4))), transpose_b=False, sums=i32)
+    again = nn.MatmulOp.make([*product.operands], **product.settings)
+    assert again.setting_properties == product.setting_properties

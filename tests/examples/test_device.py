@@ -59,7 +59,7 @@ split.save("split.tsl")
 close(tessella.load("split.tsl")(x), wanted)
 
 # on a fast device behind a slow link, only large products are worth their copies
-for size, place in ((64, "x86"), (1024, "far")):
+for size, place in ((64, "x86"), (4096, "far")):
     picked = compile_source(network(size), places=["far/f32", "x86/f32"]).explain()
     found = {e["place"].split("/")[0] for e in picked.ops if e["op"] == "nn.matmul"}
     assert found == {place}, (size, found)

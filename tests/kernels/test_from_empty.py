@@ -33,6 +33,8 @@ DIFFERENT: Mapping[type[NnOp], str] = {
     nn.ConvOp: "an image smaller than the window",
     nn.ConvTransposeOp: "an image or a kernel without elements",
     nn.GroupNormOp: "the norm of no elements",
+    nn.GroupedMatmulOp: "no groups",
+    nn.GroupedOuterOp: "no groups",
     nn.LayerNormOp: "the norm of no elements",
     nn.MaxPoolOp: "an image smaller than the window",
     nn.MaxRoiPoolOp: "an image without elements",

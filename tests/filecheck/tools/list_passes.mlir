@@ -5,7 +5,7 @@
 
 // CHECK: // passes of tessella and plugins
 // CHECK: infer-shapes [statement; at nn, placed]: Recompute
-// CHECK: pick-kernels [{{.*}}]: Set the kernel
+// CHECK: pick-kernels [{{.*}}]: Set
 // CHECK-NEXT: places: tuple[str, ...] =
 // CHECK: print-op-stats [debug; at any stage]: Print
 // CHECK: tile-schedule [{{.*}}]: Choose
