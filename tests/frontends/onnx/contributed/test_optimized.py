@@ -3,6 +3,7 @@ models."""
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -34,6 +35,10 @@ def by_session(model: onnx.ModelProto, folder: Path, _: str) -> onnx.ModelProto:
 
 def by_script(model: onnx.ModelProto, folder: Path, kind: str) -> onnx.ModelProto:
     """Return the model that the optimizer of transformers writes."""
+    import onnxruntime.transformers
+
+    # Its modules are on the path from its first import on, until a test restores the path.
+    sys.path += {*onnxruntime.transformers.__path__}.difference(sys.path)
     from onnxruntime.transformers import optimizer
     from onnxruntime.transformers.fusion_options import FusionOptions
 
