@@ -65,7 +65,7 @@ def _masked_store(w: Writer, op: Operation) -> None:
 
 
 def _gather(w: Writer, op: Operation) -> None:
-    """Emit one scalar load for each lane, at an index of its own."""
+    """Emit a scalar load for each lane. Each lane has its own index."""
     wanted, distances = type_of(op.results[0].type), w.get(op, 2)
     stored = in_memory(wanted)
     element, pointer = stored.scalar, address(w, *op.operands[:2])

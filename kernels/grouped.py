@@ -77,7 +77,7 @@ def _bounds(k: KernelBuilder, ends: SSAValue, count: Size) -> SSAValue:
 
 
 @dataclass(frozen=True)
-class _Blocks:
+class _RowBlocks:
     """Blocks of rows of one group each. The last block of a group may be partial, and those after
     the last group are empty."""
 
@@ -194,7 +194,7 @@ def grouped_matmul(
     block. The sum of an empty block ends at once."""
     type = k.result_type(op)
     (count, inner), (groups, _, columns) = shape_of(x), shape_of(w)
-    blocks = _Blocks(k, _bounds(k, ends, count), groups, _block_rows(count, groups))
+    blocks = _RowBlocks(k, _bounds(k, ends, count), groups, _block_rows(count, groups))
     starts, most = blocks.starts(), blocks.most(count)
     own = blocks.groups_of(most, starts)
     first, number = blocks.rows_of(own, starts)

@@ -51,7 +51,7 @@ class Ended:
         return within_limits(self.op, is_end)
 
     def _runs_by_rows(self, name: str) -> bool:
-        """Return whether the loop over an index has bounds of its own for each set of rows."""
+        """Return whether the bounds of the loop over an index differ between sets of rows."""
         return any(c.form.coefficient(name) for c in self.loads.plan.constraints.rows)
 
     def at(self, point: Point) -> Point:

@@ -59,7 +59,7 @@ _Outputs = Sequence[tuple[int, int, Callable[[], Array]]]
 """Outputs of a segment: pointer index, value number, and a function that allocates the array."""
 
 
-class _Memory(NamedTuple):
+class _SizedMemory(NamedTuple):
     """The memory that a segment needs for values of the symbols."""
 
     new: _Outputs
@@ -93,7 +93,7 @@ class NativeCall:
         """The outputs for which each call needs a new array."""
         self.held: list[tuple[int, Array]] = []
         """The arrays of the other outputs, by the number of the value."""
-        self._sized: dict[tuple[int, ...], _Memory] = {}
+        self._sized: dict[tuple[int, ...], _SizedMemory] = {}
         """The memory by the values of the symbols."""
         self.contexts = address(contexts)
         self.status = ctypes.c_int64.from_buffer(contexts[_STATUS:].data)
@@ -117,7 +117,7 @@ class NativeCall:
 
     def _new_memory(
         self, step: NativeStep, sizes: tuple[int, ...], workspace: Workspace
-    ) -> _Memory:
+    ) -> _SizedMemory:
         if len(self._sized) >= MAX_SIZES:
             self._sized.clear()
         recycler = workspace.recycler
@@ -128,7 +128,7 @@ class NativeCall:
         ]
         new = [each for each in found if each[1] not in self.inner]
         held = [each for each in found if each[1] in self.inner]
-        memory = _Memory(new, held, known(step.arena_bytes), known(step.private_bytes))
+        memory = _SizedMemory(new, held, known(step.arena_bytes), known(step.private_bytes))
         self._sized[sizes] = memory
         return memory
 

@@ -10,7 +10,7 @@ from tessella.runtime.elements import DTYPES, dtype_named, element_of
 
 def as_numpy(value: Any) -> Any:
     """Return a tensor with elements that NumPy lacks, such as bf16, as an array in the same memory.
-    Any other value is returned unchanged, also a tensor that needs a gradient."""
+    Any other value is returned unchanged. So is a tensor that needs a gradient."""
     name = str(getattr(value, "dtype", ""))
     if not name.startswith("torch.") or value.requires_grad:
         return value

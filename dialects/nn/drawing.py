@@ -28,8 +28,8 @@ from tessella.support.sizes import Size, product
 class DrawingOp(NnOp):
     """Base of ops that draw random numbers of the element type `to`.
 
-    Two ops draw different numbers, and so do two runs of one op: the op is not `Pure`. With `seed`,
-    all runs draw the numbers of NumPy's `RandomState` for this seed.
+    Each run of an op draws new numbers, so the ops are not `Pure`. With `seed`, all runs draw the
+    numbers of NumPy's `RandomState` for this seed.
     """
 
     shape = sizes_def()
